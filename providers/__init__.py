@@ -1,0 +1,1 @@
+"""Provider adapters, one module each, found by entry point (docs/adding-a-provider.md)."""
