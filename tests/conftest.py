@@ -1,0 +1,30 @@
+"""Fixtures for every part: a real PostgreSQL, and nothing of the caller's environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.pg import TestServer, running_server
+
+
+@pytest.fixture(scope="session")
+def database_server() -> Iterator[TestServer]:
+    """One server for the session (for each worker, with xdist), started on first use."""
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture
+def database_url(database_server: TestServer) -> Iterator[str]:
+    """URL of a fresh database that has gpucost's tables."""
+    with database_server.database(migrated=True) as url:
+        yield url
+
+
+@pytest.fixture
+def empty_database_url(database_server: TestServer) -> Iterator[str]:
+    """URL of a fresh database without any table."""
+    with database_server.database(migrated=False) as url:
+        yield url

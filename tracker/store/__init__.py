@@ -1,0 +1,1 @@
+"""The price store: one PostgreSQL, embedded or by URL. Import the modules, not this package."""

@@ -1,0 +1,201 @@
+"""Start, find and end the server process.
+
+Whether a server runs is told by a lock, not by a process id: every process of the server inherits
+a descriptor that holds ``server.lock``, and the kernel frees it when the last one is gone, however
+it died. A stale ``postmaster.pid`` therefore never misleads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from tracker.store.embedded.account import Account
+from tracker.store.embedded.binaries import Binaries
+from tracker.store.embedded.cluster import Cluster
+from tracker.store.errors import EmbeddedError
+
+_POLL_S = 0.004
+_NO_SUCH_PID = 2**31 - 2  # above every kernel's largest process id
+
+
+class Postmaster:
+    """The server process of one cluster."""
+
+    def __init__(self, cluster: Cluster, start_timeout_s: float, stop_timeout_s: float) -> None:
+        self._cluster = cluster
+        self._lock_path = cluster.base / "server.lock"
+        self._start_timeout_s = start_timeout_s
+        self._stop_timeout_s = stop_timeout_s
+
+    # -- looking -------------------------------------------------------------------------------
+
+    def pid_lines(self) -> list[str]:
+        """Return the lines of postmaster.pid; empty if there is none."""
+        try:
+            return (self._cluster.pgdata / "postmaster.pid").read_text().splitlines()
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def pid(self) -> int | None:
+        """Return the id of the running server's process, None if it cannot be told."""
+        lines = self.pid_lines()
+        if not lines or not lines[0].strip().isdigit():
+            return None
+        pid = int(lines[0])
+        return pid if _is_postgres_of(pid, self._cluster.pgdata) else None
+
+    def alive(self) -> bool:
+        """Whether any process of the server lives, ours or one that someone started by hand."""
+        return self._locked() or self.pid() is not None
+
+    def ready(self) -> bool:
+        """Whether the server takes connections."""
+        lines = self.pid_lines()
+        if len(lines) < 8 or lines[7].strip() != "ready":
+            return False
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.settimeout(5)
+            try:
+                probe.connect(os.fspath(self._cluster.socket()))
+            except OSError:
+                return False
+        return True
+
+    def _locked(self) -> bool:
+        try:
+            descriptor = os.open(self._lock_path, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
+
+    # -- starting ------------------------------------------------------------------------------
+
+    def start(self, binaries: Binaries, account: Account) -> None:
+        """Start the server and wait until it takes connections, crash recovery included.
+
+        The caller holds the mutex and has seen that none is alive. Raises EmbeddedError, DiskFull.
+        """
+        self._forget_stale_pid()
+        offset = self._cluster.log_size()
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+        lock = os.open(self._lock_path, flags, 0o600)
+        log = -1
+        try:
+            self._take(lock)
+            log = self._cluster.open_log()
+            command = [
+                *(str(binaries.postgres), "-D", str(self._cluster.pgdata)),
+                *("-c", f"config_file={self._cluster.base / 'server.conf'}"),
+            ]
+            # The shell ends at once, so that the server is nobody's child: it outlives us, and
+            # leaves no zombie.
+            shell = ["/bin/sh", "-c", '"$@" &', "sh", *command]
+            done = account.run(shell, timeout_s=30, keep_open=(lock,), output=log)
+        finally:
+            os.close(lock)
+            if log >= 0:
+                os.close(log)
+        if done.returncode != 0:
+            raise self._cluster.why_not_started(offset)
+        self.wait_ready(offset)
+
+    def wait_ready(self, log_offset: int = 0) -> None:
+        """Wait for a starting server. Raises EmbeddedError if it ends or takes too long."""
+        deadline = time.monotonic() + self._start_timeout_s
+        while not self.ready():
+            if not self.alive():
+                raise self._cluster.why_not_started(log_offset)
+            if time.monotonic() > deadline:
+                raise EmbeddedError(
+                    f"the embedded PostgreSQL is not ready after {self._start_timeout_s:.0f} s: "
+                    f"retry in a moment (see {self._cluster.log})"
+                )
+            time.sleep(_POLL_S)
+
+    def wait_gone(self, timeout_s: float) -> bool:
+        """Wait until no process of the server is left; returns whether that came true."""
+        deadline = time.monotonic() + timeout_s
+        while self.alive():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_S)
+        return True
+
+    def _take(self, lock: int) -> None:
+        # Somebody's `_locked` may hold it for an instant.
+        for _ in range(500):
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(_POLL_S)
+            else:
+                return
+        raise EmbeddedError("another embedded PostgreSQL holds the data: retry in a moment")
+
+    def _forget_stale_pid(self) -> None:
+        """Make a pid file of a dead server harmless, when its number is another program's now.
+
+        PostgreSQL would take that program for a server of this data and refuse to start. Only the
+        number is changed: the shared memory it also names is still checked by PostgreSQL.
+        """
+        lines = self.pid_lines()
+        if not lines:
+            return
+        pid_file = self._cluster.pgdata / "postmaster.pid"
+        lines[0] = str(_NO_SUCH_PID)
+        descriptor = os.open(pid_file, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
+        with os.fdopen(descriptor, "w") as file:
+            file.write("\n".join(lines) + "\n")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{self._cluster.socket()}.lock")
+
+    # -- stopping ------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """End the server, open transactions rolled back. Raises EmbeddedError if it does not end.
+
+        The caller holds the mutex.
+        """
+        for how in (signal.SIGINT, signal.SIGQUIT):  # fast, then immediate shutdown
+            pid = self.pid()
+            if pid is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, how)
+            if self.wait_gone(self._stop_timeout_s):
+                self._cluster.drop_socket_dir()
+                return
+        raise EmbeddedError(
+            f"the embedded PostgreSQL does not stop (see {self._cluster.log}): end its process"
+        )
+
+
+def _is_postgres_of(pid: int, pgdata: Path) -> bool:
+    """Whether process ``pid`` is a PostgreSQL server that works in ``pgdata``."""
+    proc = Path("/proc") / str(pid)
+    if proc.parent.joinpath("self").exists():
+        try:
+            # A server's working directory is its data folder; a zombie has none.
+            return os.path.samefile(proc / "cwd", pgdata) and _command(proc) == "postgres"
+        except OSError:
+            return False
+    listed = subprocess.run(  # noqa: S603
+        ["/bin/ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
+    ).stdout
+    return "postgres" in listed and str(pgdata) in listed
+
+
+def _command(proc: Path) -> str:
+    return (proc / "comm").read_text().strip()

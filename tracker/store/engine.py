@@ -1,0 +1,206 @@
+"""Connections: a SQLAlchemy engine to write and migrate, a bare one for the command line's reads.
+
+Limits are set on the server's side, so that a killed client cannot hold a lock for ever.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from tracker.store.errors import InvalidUrl, ServerTooOld, StoreError, translate
+
+if TYPE_CHECKING:
+    import psycopg
+    import sqlalchemy
+
+OLDEST_SERVER = 140000  # PostgreSQL 14: client_connection_check_interval, date_part on partitions
+
+_CONNECT_TIMEOUT_S = 10
+_SCHEMES = ("postgresql+psycopg", "postgresql", "postgres")
+
+
+def libpq_url(url: str) -> str:
+    """Return ``url`` as libpq understands it, whatever PostgreSQL scheme it was given with.
+
+    Raises InvalidUrl for anything that is not a PostgreSQL URL. The message holds no password.
+    """
+    scheme, separator, rest = url.strip().partition("://")
+    if not separator or scheme not in _SCHEMES:
+        raise InvalidUrl(
+            "the database URL must look like postgresql://user@host/name"
+            + (f", not {scheme}://…" if separator else "")
+        )
+    normal = f"postgresql://{rest}"
+    try:
+        urlsplit(normal)
+    except ValueError as error:
+        raise InvalidUrl(f"the database URL is not valid: {error}") from error
+    return normal
+
+
+def session_options(
+    *,
+    statement_timeout_s: float = 60,
+    lock_timeout_s: float = 10,
+    read_only: bool = False,
+) -> str:
+    """Return libpq's ``options`` for a session: limits (seconds, 0 = none) and UTC."""
+    settings = {
+        "timezone": "UTC",
+        "statement_timeout": f"{round(statement_timeout_s * 1000)}",
+        "lock_timeout": f"{round(lock_timeout_s * 1000)}",
+        # An abandoned transaction must not hold the provider's row for ever.
+        "idle_in_transaction_session_timeout": "120000",
+        "client_connection_check_interval": "10000",
+    }
+    if read_only:
+        settings["default_transaction_read_only"] = "on"
+        settings["default_transaction_isolation"] = r"repeatable\ read"
+    return " ".join(f"-c {name}={value}" for name, value in settings.items())
+
+
+def make_engine(
+    url: str,
+    *,
+    application_name: str = "gpucost",
+    statement_timeout_s: float = 60,
+    lock_timeout_s: float = 10,
+    pool_size: int = 5,
+) -> sqlalchemy.Engine:
+    """Return an engine for ``url``; it connects on first use.
+
+    Errors of a connection come as SQLAlchemy's; ``translated()`` turns them into one line.
+    Raises InvalidUrl.
+    """
+    import sqlalchemy
+    from sqlalchemy import event
+
+    target = _sqlalchemy_url(url)
+    options = session_options(
+        statement_timeout_s=statement_timeout_s, lock_timeout_s=lock_timeout_s
+    )
+    engine = sqlalchemy.create_engine(
+        target,
+        pool_pre_ping=True,
+        pool_size=pool_size,
+        max_overflow=pool_size,
+        hide_parameters=True,
+        connect_args=_connect_arguments(target.query.get("options"), options, application_name),
+    )
+
+    @event.listens_for(engine, "connect")
+    def refuse_old(connection: Any, _record: object) -> None:
+        try:
+            _refuse_old_server(connection.info.server_version)
+        except ServerTooOld:
+            connection.close()
+            raise
+
+    return engine
+
+
+def _sqlalchemy_url(url: str) -> sqlalchemy.URL:
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        return make_url(libpq_url(url)).set(drivername="postgresql+psycopg")
+    except (ArgumentError, ValueError) as error:
+        raise InvalidUrl("the database URL is not valid: check its user, host and port") from error
+
+
+def _connect_arguments(given: object, options: str, application_name: str) -> dict[str, Any]:
+    # `options` of the URL come last, so that they win.
+    return {
+        "options": f"{options} {given}" if isinstance(given, str) else options,
+        "application_name": application_name,
+        "connect_timeout": _CONNECT_TIMEOUT_S,
+    }
+
+
+def _refuse_old_server(version: int) -> None:
+    if version < OLDEST_SERVER:
+        raise ServerTooOld(
+            f"the database server is PostgreSQL {version // 10000}, gpucost needs "
+            f"{OLDEST_SERVER // 10000} or newer: upgrade it, or use another database_url"
+        )
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn errors of SQLAlchemy and psycopg inside the block into StoreError."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except Exception as error:
+        if not _is_of_the_database(error):
+            raise
+        raise translate(error) from error
+
+
+def _is_of_the_database(error: Exception) -> bool:
+    return any(
+        re.match(r"(sqlalchemy|psycopg)(\.|$)", kind.__module__) for kind in type(error).__mro__
+    )
+
+
+def connect(
+    url: str,
+    *,
+    application_name: str = "gpucost",
+    statement_timeout_s: float = 60,
+    lock_timeout_s: float = 10,
+    read_only: bool = False,
+    autocommit: bool = False,
+) -> psycopg.Connection[tuple[Any, ...]]:
+    """Return a bare psycopg connection, without SQLAlchemy. Close it.
+
+    Raises InvalidUrl, ServerTooOld, DatabaseUnreachable and the like.
+    """
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    options = session_options(
+        statement_timeout_s=statement_timeout_s,
+        lock_timeout_s=lock_timeout_s,
+        read_only=read_only,
+    )
+    target = libpq_url(url)
+    try:
+        given = conninfo_to_dict(target)
+        arguments = _connect_arguments(given.get("options"), options, application_name)
+        connection = psycopg.connect(target, autocommit=autocommit, **arguments)
+    except psycopg.Error as error:
+        raise translate(error) from error
+    try:
+        _refuse_old_server(connection.info.server_version)
+    except ServerTooOld:
+        connection.close()
+        raise
+    return connection
+
+
+@contextmanager
+def read_connection(
+    url: str, *, application_name: str = "gpucost", statement_timeout_s: float = 30
+) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+    """Give a connection for one answer: read-only, one snapshot for all its statements.
+
+    Errors of the database inside the block become StoreError. Nothing is ever committed.
+    """
+    with translated():
+        connection = connect(
+            url,
+            application_name=application_name,
+            statement_timeout_s=statement_timeout_s,
+            read_only=True,
+        )
+        try:
+            yield connection
+        finally:
+            connection.close()
