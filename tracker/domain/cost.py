@@ -1,0 +1,334 @@
+"""The whole bill of a job on one offer: machines x billed hours x price, and what else is billed.
+
+    machines     = ceil(GPUs needed / GPUs in the offer)
+    billed hours = round_up(setup + runtime, increment), at least the minimum and the commitment
+
+Sums are exact: nothing is rounded but hours, upwards to the billionth (3.6 microseconds), because
+a third of an hour has no exact decimal. Round for display only. A price that is not known is
+never 0: its part is named in ``Bill.partial`` and the bill then has no total, only an "at least".
+
+Not modelled: interruptions of spot machines, and the speed-up of more GPUs than the hours are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Context, Decimal, localcontext
+from enum import StrEnum
+
+from tracker.domain.job import Basis, Job, RuntimeEstimate
+from tracker.domain.money import HOURS_PER_MONTH, PerGpuHour, PerMachineHour
+from tracker.domain.offer import Market, Offer, Terms
+
+SECONDS_PER_HOUR = Decimal(3600)
+MONTH_SECONDS = HOURS_PER_MONTH * SECONDS_PER_HOUR
+
+# Wide enough for every product of a price, hours and counts to be exact.
+_EXACT = Context(prec=200)
+_HOUR_STEP = Decimal("1e-9")
+_TERM_MARKETS = (Market.MONTHLY, Market.RESERVED, Market.CAPACITY_BLOCK)
+
+
+@dataclass(frozen=True, slots=True)
+class CostInputs:
+    """What of an offer decides its bill. ``gpu_count`` > 0; ``price`` is for the whole machine."""
+
+    price: PerMachineHour
+    gpu_count: Decimal
+    market: Market
+    terms: Terms = field(default_factory=Terms)
+    max_duration_hours: Decimal | None = None
+
+    @classmethod
+    def of(cls, offer: Offer) -> CostInputs:
+        """The inputs of a normalised offer."""
+        listed = offer.listed
+        return cls(
+            offer.price, listed.gpu_count, listed.market, listed.terms,
+            listed.extras.max_duration_hours,
+        )  # fmt: skip
+
+
+class LineKind(StrEnum):
+    """What a line of a bill pays for."""
+
+    RUNTIME = "runtime"
+    SETUP = "setup"
+    UNUSED = "unused"  # billed beyond use: increment, minimum or commitment
+    DISK = "disk"
+    EGRESS = "egress"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One item: ``amount_usd`` is exactly ``quantity`` (of ``unit``) x ``unit_price_usd``."""
+
+    kind: LineKind
+    label: str
+    quantity: Decimal
+    unit: str
+    unit_price_usd: Decimal
+    amount_usd: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What a job costs on one offer.
+
+    ``at_least_usd`` is the exact sum of ``lines``. ``total_usd`` is the same, or None while
+    ``partial`` names something that is billed at a price nobody stated. Hours are per machine.
+    ``lower_bound``: the hours, and so the bill, are a lower bound.
+    """
+
+    machines: int
+    gpu_count: Decimal  # in one machine
+    price: PerMachineHour
+    runtime_hours: Decimal
+    billed_hours: Decimal
+    lines: tuple[Line, ...]
+    at_least_usd: Decimal
+    basis: Basis
+    partial: tuple[str, ...] = ()
+    lower_bound: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def total_usd(self) -> Decimal | None:
+        """The whole bill; None when a part of it is not known."""
+        return None if self.partial else self.at_least_usd
+
+    @property
+    def extras_usd(self) -> Decimal:
+        """What is billed beside the machines' hours: disk and egress."""
+        extras = (ln.amount_usd for ln in self.lines if ln.kind in (LineKind.DISK, LineKind.EGRESS))
+        return _sum(extras)
+
+
+@dataclass(frozen=True, slots=True)
+class Unpriceable:
+    """Why a job has no bill on an offer."""
+
+    reason: str
+
+
+def bill(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> Bill | Unpriceable:
+    """The bill of *job*, taking *estimate* hours, on the offer with *inputs*.
+
+    Rules beside the formula above: a machine larger than needed is billed whole; an unstated
+    billing increment means the exact hours (said in the notes), but a machine sold by the month
+    is billed in whole months of 730 h; disk beyond what is included is billed for all billed
+    hours on every machine; without an included amount stated, all of it is.
+    """
+    problem = _impossible(inputs, job, estimate)
+    if problem:
+        return Unpriceable(problem)
+    machines = machines_needed(inputs, job, estimate)
+    with localcontext(_EXACT):
+        used = job.setup_hours + estimate.hours
+        billed, why = _billed_hours(inputs, used)
+        lines = [
+            *_machine_lines(inputs, machines, estimate.hours, used, billed, why),
+            *_disk_lines(inputs.terms, job, machines, billed),
+            *_egress_lines(inputs.terms, job),
+        ]
+        return Bill(
+            machines=machines,
+            gpu_count=inputs.gpu_count,
+            price=inputs.price,
+            runtime_hours=estimate.hours,
+            billed_hours=billed,
+            lines=tuple(lines),
+            at_least_usd=_sum(line.amount_usd for line in lines),
+            basis=estimate.basis,
+            partial=_unknown_parts(inputs.terms, job),
+            lower_bound=estimate.lower_bound,
+            notes=tuple(_notes(inputs, job, estimate, machines)),
+        )
+
+
+def machines_needed(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> int:
+    """Whole machines for the GPUs that the job needs, or that its hours are for if more."""
+    gpus = Decimal(max(job.gpus_needed, estimate.gpus))
+    return int((gpus / inputs.gpu_count).to_integral_value(ROUND_CEILING))
+
+
+def lower_bound_usd(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> Decimal:
+    """An amount that ``bill`` is never below: hours used or committed to, at the machine price.
+
+    Cheap to compute, so that few exact bills are needed (tracker.domain.rank.cheapest_bills).
+    """
+    with localcontext(_EXACT):
+        hours = max(job.setup_hours + estimate.hours, Decimal(inputs.terms.commitment_hours or 0))
+        return machines_needed(inputs, job, estimate) * inputs.price.usd * hours
+
+
+def _impossible(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> str | None:
+    if inputs.gpu_count < 1:
+        return "a fraction of a GPU: the hours are for whole GPUs"
+    terms = inputs.terms
+    if terms.commitment_unknown or (
+        inputs.market in _TERM_MARKETS and terms.commitment_hours is None
+    ):
+        return f"sold for a term ({inputs.market}) that the provider does not state"
+    with localcontext(_EXACT):
+        used = job.setup_hours + estimate.hours
+    limit = inputs.max_duration_hours
+    if limit is not None and used > limit:
+        return f"offered for {_show(limit)} h only, the job takes {_show(used)} h"
+    return None
+
+
+def _billed_hours(inputs: CostInputs, used: Decimal) -> tuple[Decimal, str]:
+    """Billed hours of one machine, and what made them more than the hours used."""
+    terms = inputs.terms
+    seconds, why = used * SECONDS_PER_HOUR, ""
+    increment = _increment_seconds(inputs)
+    if increment:
+        steps, rest = divmod(seconds, increment)
+        seconds = (steps + bool(rest)) * increment
+        why = "whole months" if increment == MONTH_SECONDS else f"steps of {_show(increment)} s"
+    if (minimum := Decimal(terms.minimum_seconds or 0)) >= seconds:
+        seconds, why = minimum, f"minimum of {_show(minimum)} s"
+    if (commitment := (terms.commitment_hours or 0) * SECONDS_PER_HOUR) >= seconds:
+        seconds, why = commitment, f"commitment of {terms.commitment_hours} h"
+    return _hours_up(seconds / SECONDS_PER_HOUR), why
+
+
+def _increment_seconds(inputs: CostInputs) -> Decimal | None:
+    stated = inputs.terms.billing_increment_seconds
+    if stated:
+        return Decimal(stated)
+    return MONTH_SECONDS if inputs.market is Market.MONTHLY else None
+
+
+def _machine_lines(
+    inputs: CostInputs, machines: int, runtime: Decimal, used: Decimal, billed: Decimal, why: str
+) -> Iterator[Line]:
+    # Rounded once for all, so that the three quantities add up to the billed hours.
+    runtime, used = _hours_up(runtime), _hours_up(used)
+    price = inputs.price.usd
+    count = f"{machines} x " if machines > 1 else ""
+    yield _line(
+        LineKind.RUNTIME, f"{count}machine, runtime", machines * runtime, "machine-hour", price
+    )
+    if used > runtime:
+        yield _line(
+            LineKind.SETUP, f"{count}machine, set-up", machines * (used - runtime),
+            "machine-hour", price,
+        )  # fmt: skip
+    if billed > used:
+        yield _line(
+            LineKind.UNUSED, f"billed beyond use ({why})", machines * (billed - used),
+            "machine-hour", price,
+        )  # fmt: skip
+
+
+def _missing_disk_gb(terms: Terms, job: Job) -> Decimal:
+    """Disk that one machine needs beyond what comes with it (nothing, where not stated)."""
+    return max(job.disk_gb - (terms.disk_included_gb or Decimal(0)), Decimal(0))
+
+
+def _disk_lines(terms: Terms, job: Job, machines: int, billed: Decimal) -> Iterator[Line]:
+    missing, rate = _missing_disk_gb(terms, job), terms.disk_usd_per_gb_hour
+    if missing and rate is not None:
+        label = f"disk, {_show(missing)} GB beyond what is included, {_show(billed)} h"
+        yield _line(LineKind.DISK, label, machines * missing * billed, "GB-hour", rate)
+
+
+def _egress_lines(terms: Terms, job: Job) -> Iterator[Line]:
+    if job.egress_gb and terms.egress_usd_per_gb is not None:
+        yield _line(LineKind.EGRESS, "egress", job.egress_gb, "GB", terms.egress_usd_per_gb)
+
+
+def _unknown_parts(terms: Terms, job: Job) -> tuple[str, ...]:
+    parts = []
+    if _missing_disk_gb(terms, job) and terms.disk_usd_per_gb_hour is None:
+        parts.append("disk price unknown")
+    if job.egress_gb and terms.egress_usd_per_gb is None:
+        parts.append("egress price unknown")
+    return tuple(parts)
+
+
+def _notes(inputs: CostInputs, job: Job, estimate: RuntimeEstimate, machines: int) -> Iterator[str]:
+    gpus = max(job.gpus_needed, estimate.gpus)
+    rented = machines * inputs.gpu_count
+    if rented > gpus:
+        yield f"{_show(rented)} GPUs are rented and {gpus} used: a machine is billed whole"
+    if estimate.lower_bound:
+        yield "the hours are a lower bound, and so is the bill"
+    if not inputs.terms.billing_increment_seconds:
+        if inputs.market is Market.MONTHLY:
+            yield f"sold by the month: whole months ({_show(HOURS_PER_MONTH)} h) are billed"
+        else:
+            yield "billing increment not stated: exact hours assumed"
+    if inputs.market is Market.SPOT:
+        yield "spot: interruptions and repeated work are not in the bill"
+
+
+def _line(kind: LineKind, label: str, quantity: Decimal, unit: str, unit_price: Decimal) -> Line:
+    return Line(kind, label, quantity, unit, unit_price, quantity * unit_price)
+
+
+def _sum(amounts: Iterator[Decimal]) -> Decimal:
+    with localcontext(_EXACT):
+        return sum(amounts, Decimal(0))
+
+
+def _hours_up(hours: Decimal) -> Decimal:
+    return hours.quantize(_HOUR_STEP, ROUND_CEILING)
+
+
+def _show(number: Decimal) -> str:
+    text = format(round(number, 3), "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+# --- comparing two offers -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BreakEven:
+    """The price of an offer at which its bill equals another's."""
+
+    price: PerMachineHour
+    per_gpu: PerGpuHour
+
+
+def break_even(a: Bill, b: Bill) -> BreakEven | None:
+    """The machine-hour price of *a*'s offer at which its bill is as large as *b*'s.
+
+    Billed hours do not depend on the price, so the bill is linear in it:
+    price* = (total of b - extras of a) / (machines of a x billed hours of a), with disk, egress,
+    rounding and commitments of both in it. None when either bill is partial, or when *a* would
+    cost more than *b* even at a price of nothing.
+    """
+    if a.total_usd is None or b.total_usd is None:
+        return None
+    with localcontext(_EXACT) as context:
+        left_for_machines = b.total_usd - a.extras_usd
+        if left_for_machines < 0:
+            return None
+        context.prec = 50
+        price = PerMachineHour(left_for_machines / (a.machines * a.billed_hours))
+        return BreakEven(price, price.per_gpu(a.gpu_count))
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedUp:
+    """How many times faster a is than b (``had``), and how many times faster it must be for equal
+    cost by the machine-hours alone (``needed``): a pays off where had > needed."""
+
+    had: Decimal
+    needed: Decimal
+
+
+def speed_up(a: Bill, b: Bill) -> SpeedUp:
+    """Speed-up of *a* over *b* against the ratio of what their machines cost by the hour.
+
+    A rule of thumb: set-up, rounding, disk and egress are left out (``break_even`` has them).
+    """
+    return SpeedUp(
+        had=b.runtime_hours / a.runtime_hours,
+        needed=a.machines * a.price.usd / (b.machines * b.price.usd),
+    )

@@ -1,0 +1,176 @@
+"""The order of offers for a job: what it costs, then risk, then names, so that no two are equal.
+
+Bills with an unknown part come after all complete ones: their total is only an "at least", and an
+unknown must never win. What a job does not use cannot be unknown: an offer that states no egress
+price has a complete bill for a job without egress.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import insort
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Generic, TypeVar
+
+from tracker.domain.cost import Bill, CostInputs, Unpriceable, bill, lower_bound_usd
+from tracker.domain.job import Job, RuntimeEstimate
+from tracker.domain.offer import Availability, Market, Offer
+
+T = TypeVar("T")
+
+_MARKET_RISK = {Market.ON_DEMAND: 0, Market.RESERVED: 1, Market.MONTHLY: 1,
+                Market.CAPACITY_BLOCK: 1, Market.SPOT: 2}  # fmt: skip
+_AVAILABILITY_RISK = {Availability.YES: 0, Availability.UNKNOWN: 1, Availability.NO: 2}
+
+# The providers' own words for a trust class. A tier not named here is neither vetted nor warned of.
+_TIER_RISK = {"secure": 0, "verified": 0, "dedicated": 0, "standard": 0, "deverified": 2}
+
+Standing = tuple[int, int, int, bool, Decimal, str, str, str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate(Generic[T]):
+    """An offer with the hours of the job on it. ``item`` is the caller's own object for it.
+
+    ``reliability`` is the provider's score in 0..1. ``key`` makes the order total: unique.
+    """
+
+    item: T
+    inputs: CostInputs
+    estimate: RuntimeEstimate
+    provider: str
+    source_id: str
+    key: bytes
+    tier: str
+    region: str | None = None
+    availability: Availability = Availability.UNKNOWN
+    reliability: Decimal | None = None
+
+    @property
+    def standing(self) -> Standing:
+        """What decides between equal costs: less risk, then provider, region, id and key."""
+        return (
+            _MARKET_RISK[self.inputs.market],
+            _AVAILABILITY_RISK[self.availability],
+            _TIER_RISK.get(self.tier, 1),
+            self.reliability is None,
+            -(self.reliability or Decimal(0)),
+            self.provider,
+            self.region or "",
+            self.source_id,
+            self.key,
+        )
+
+
+def candidate(offer: Offer, estimate: RuntimeEstimate) -> Candidate[Offer]:
+    """The candidate for a normalised offer."""
+    listed = offer.listed
+    return Candidate(
+        item=offer,
+        inputs=CostInputs.of(offer),
+        estimate=estimate,
+        provider=offer.provider,
+        source_id=listed.source_id,
+        key=offer.key,
+        tier=listed.tier,
+        region=listed.region,
+        availability=listed.extras.availability,
+        reliability=listed.extras.reliability,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked(Generic[T]):
+    """A candidate with its bill."""
+
+    candidate: Candidate[T]
+    bill: Bill
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut(Generic[T]):
+    """A candidate that has no bill, and why."""
+
+    candidate: Candidate[T]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking(Generic[T]):
+    """Cheapest first. ``left_out`` are those met that have no bill; ``not_costed`` counts those
+    whose bill was not worked out because it cannot be among the cheapest asked for."""
+
+    rows: tuple[Ranked[T], ...]
+    left_out: tuple[LeftOut[T], ...] = ()
+    not_costed: int = 0
+
+
+Order = tuple[bool, Decimal, Standing]
+
+
+def order(candidate: Candidate[T], bill: Bill) -> Order:
+    """The sort key of a ranking: complete before partial, cost, then the candidate's standing."""
+    return (bool(bill.partial), bill.at_least_usd, candidate.standing)
+
+
+def rank(candidates: Iterable[Candidate[T]], job: Job) -> Ranking[T]:
+    """Every candidate's bill, in order. The result does not depend on the order given."""
+    rows: list[tuple[Order, Ranked[T]]] = []
+    left_out: list[LeftOut[T]] = []
+    for one in candidates:
+        cost = bill(one.inputs, job, one.estimate)
+        if isinstance(cost, Unpriceable):
+            left_out.append(LeftOut(one, cost.reason))
+        else:
+            rows.append((order(one, cost), Ranked(one, cost)))
+    rows.sort(key=lambda row: row[0])
+    left_out.sort(key=lambda out: out.candidate.standing)
+    return Ranking(tuple(row for _, row in rows), tuple(left_out))
+
+
+def cheapest(candidates: Iterable[Candidate[T]], job: Job, top: int) -> Ranking[T]:
+    """The first *top* rows of ``rank``, without working out every bill."""
+    return cheapest_bills(
+        candidates,
+        cost=lambda one: bill(one.inputs, job, one.estimate),
+        lower_bound=lambda one: lower_bound_usd(one.inputs, job, one.estimate),
+        top=top,
+    )
+
+
+def cheapest_bills(
+    candidates: Iterable[Candidate[T]],
+    *,
+    cost: Callable[[Candidate[T]], Bill | Unpriceable],
+    lower_bound: Callable[[Candidate[T]], Decimal],
+    top: int,
+) -> Ranking[T]:
+    """The *top* (> 0) cheapest by exact bill, computing bills only while they can still matter.
+
+    Bills are worked out in the order of *lower_bound*, which must never exceed the bill; once
+    *top* complete bills are known and the next bound is above the dearest of them, no other can
+    be among them (an equal one could, by its standing). A partial bill never stops the search:
+    any complete one, however dear, goes before it.
+    """
+    if top < 1:
+        raise ValueError("top must be at least 1")
+    heap = [(lower_bound(one), index, one) for index, one in enumerate(candidates)]
+    heapq.heapify(heap)
+    best: list[tuple[Order, int, Ranked[T]]] = []
+    left_out: list[LeftOut[T]] = []
+    while heap:
+        if len(best) == top:
+            partial, usd, _ = best[-1][0]
+            if not partial and heap[0][0] > usd:
+                break
+        _, index, one = heapq.heappop(heap)
+        exact = cost(one)
+        if isinstance(exact, Unpriceable):
+            left_out.append(LeftOut(one, exact.reason))
+            continue
+        insort(best, (order(one, exact), index, Ranked(one, exact)))
+        del best[top:]
+    left_out.sort(key=lambda out: out.candidate.standing)
+    return Ranking(tuple(row for _, _, row in best), tuple(left_out), len(heap))
