@@ -222,7 +222,9 @@ def test_a_price_that_a_later_page_supersedes_is_dropped() -> None:
 
 # --- invariants
 
-_ODD = st.sampled_from([None, "", "x", 0, -1, 1e30, "1e9", [], {}, True, "Windows", "usgovx"])
+_ODD: st.SearchStrategy[Any] = st.sampled_from(
+    [None, "", "x", 0, -1, 1e30, "1e9", [], {}, True, "Windows", "usgovx"]
+)
 _ITEMS = st.lists(
     st.one_of(
         st.builds(
