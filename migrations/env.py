@@ -18,12 +18,18 @@ def run(connection: Connection) -> None:
     connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": ADVISORY_LOCK})
     connection.commit()
     try:
+        partitions = set(
+            connection.scalars(text("SELECT relname FROM pg_class WHERE relispartition"))
+        )
+        connection.rollback()
         context.configure(
             connection=connection,
             target_metadata=metadata,
             transaction_per_migration=True,
             compare_type=True,
             compare_server_default=True,
+            # Partitions come and go with the months: they are data, not schema.
+            include_name=lambda name, kind, _parents: kind != "table" or name not in partitions,
         )
         with context.begin_transaction():
             context.run_migrations()

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from tracker.store.errors import InvalidUrl, ServerTooOld, StoreError, translate
+from tracker.store.errors import InvalidUrl, ServerTooOld, StoreError, scrub, translate
 
 if TYPE_CHECKING:
     import psycopg
@@ -36,9 +36,14 @@ def libpq_url(url: str) -> str:
         )
     normal = f"postgresql://{rest}"
     try:
-        urlsplit(normal)
-    except ValueError as error:
-        raise InvalidUrl(f"the database URL is not valid: {error}") from error
+        parts = urlsplit(normal)
+        if "," not in parts.netloc:  # several hosts are libpq's business
+            _ = parts.port
+    except ValueError:
+        # The error's text may hold what was taken for a port: part of a password with a slash.
+        raise InvalidUrl(
+            "the database URL is not valid: check host and port, and percent-encode the password"
+        ) from None
     return normal
 
 
@@ -107,10 +112,23 @@ def _sqlalchemy_url(url: str) -> sqlalchemy.URL:
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError
 
+    normal = libpq_url(url)
+    _options_of(normal)
     try:
-        return make_url(libpq_url(url)).set(drivername="postgresql+psycopg")
+        return make_url(normal).set(drivername="postgresql+psycopg")
     except (ArgumentError, ValueError) as error:
         raise InvalidUrl("the database URL is not valid: check its user, host and port") from error
+
+
+def _options_of(url: str) -> object:
+    """Return the URL's ``options``. Raises InvalidUrl if libpq does not understand the URL."""
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        return conninfo_to_dict(url).get("options")
+    except psycopg.Error as error:
+        raise InvalidUrl(f"the database URL is not valid: {scrub(str(error))}") from error
 
 
 def _connect_arguments(given: object, options: str, application_name: str) -> dict[str, Any]:
@@ -163,7 +181,6 @@ def connect(
     Raises InvalidUrl, ServerTooOld, DatabaseUnreachable and the like.
     """
     import psycopg
-    from psycopg.conninfo import conninfo_to_dict
 
     options = session_options(
         statement_timeout_s=statement_timeout_s,
@@ -171,9 +188,8 @@ def connect(
         read_only=read_only,
     )
     target = libpq_url(url)
+    arguments = _connect_arguments(_options_of(target), options, application_name)
     try:
-        given = conninfo_to_dict(target)
-        arguments = _connect_arguments(given.get("options"), options, application_name)
         connection = psycopg.connect(target, autocommit=autocommit, **arguments)
     except psycopg.Error as error:
         raise translate(error) from error

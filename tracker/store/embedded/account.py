@@ -55,7 +55,7 @@ class Account:
     def _try(self, command: Sequence[str]) -> bool:
         try:
             done = self.run(command, timeout_s=10)
-        except (OSError, subprocess.SubprocessError):
+        except (OSError, EmbeddedError):
             return False
         return done.returncode == 0
 
@@ -71,7 +71,8 @@ class Account:
         """Run ``command`` as the account, in a session and an environment of its own.
 
         ``keep_open`` are descriptors it inherits. Secrets in our environment stay with us.
-        Raises EmbeddedError if this process may not become the account.
+        Raises EmbeddedError if this process may not become the account, or the account may not
+        run the program, or it takes longer than ``timeout_s``.
         """
         environment = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
         try:
@@ -95,11 +96,18 @@ class Account:
                 extra_groups=[] if self.switch else None,
             )
         except PermissionError as error:
-            if not self.switch or self._may_switch():
-                raise
+            if self.switch and not self._may_switch():
+                raise EmbeddedError(
+                    f"this root may not become the account {self.name}: run as an ordinary user, "
+                    "or give database_url"
+                ) from error
             raise EmbeddedError(
-                f"this root may not become the account {self.name}: run as an ordinary user, "
-                "or give database_url"
+                f"the account {self.name} may not run {command[0]}: set postgres_bindir to a "
+                "PostgreSQL that it can run"
+            ) from error
+        except subprocess.TimeoutExpired as error:
+            raise EmbeddedError(
+                f"{command[0]} took longer than {timeout_s:.0f} s and was ended: retry"
             ) from error
 
     def _may_switch(self) -> bool:

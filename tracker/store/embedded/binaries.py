@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
-import tempfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,8 +127,7 @@ def reachable_binaries(found: Binaries, account: Account, base: Path) -> Binarie
     if account.can_run(found.postgres):
         return found
     stamp = f"{found.bindir}:{found.postgres.stat().st_mtime_ns}"
-    key = hashlib.sha256(stamp.encode()).hexdigest()[:8]
-    target = base / f"{_COPY_PREFIX}{found.version}-{key}"
+    target = base / f"{_COPY_PREFIX}{found.version}-{zlib.crc32(os.fsencode(stamp)):08x}"
     if not target.is_dir():
         for old in base.glob(f"{_COPY_PREFIX}*"):
             shutil.rmtree(old)
@@ -141,6 +140,8 @@ def reachable_binaries(found: Binaries, account: Account, base: Path) -> Binarie
 
 def _copy_install(bindir: Path, target: Path) -> None:
     """Copy an installation (bin, lib, share, bundled libraries) as ``target``, whole or not."""
+    import tempfile  # costs more than the rest of this module, and is hardly ever needed
+
     install = bindir.parent
     package = install.parent
     with tempfile.TemporaryDirectory(prefix=f"{_COPY_PREFIX}new-", dir=target.parent) as folder:

@@ -11,9 +11,9 @@ Layout of ``<data_dir>/postgres``::
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -42,6 +42,7 @@ _SETTINGS: dict[str, str] = {
     "maintenance_work_mem": "64MB",
     "wal_level": "minimal",
     "max_wal_senders": "0",
+    "max_logical_replication_workers": "0",
     "max_wal_size": "512MB",
     "fsync": "on",
     "synchronous_commit": "on",
@@ -95,14 +96,17 @@ class Cluster:
         except PermissionError as error:
             raise from_os_error(error, str(self.pgdata)) from error
 
-    def initialise(self, binaries: Binaries, account: Account, *, durable: bool) -> None:
+    def initialise(
+        self, binaries: Binaries, account: Account, mutex: int, *, durable: bool
+    ) -> None:
         """Make the cluster and its database beside the final place, then rename.
 
-        Killed at any moment it leaves nothing that looks like a finished cluster.
+        Killed at any moment it leaves nothing that looks like a finished cluster. The programs
+        inherit ``mutex``: while they outlive us nobody else starts anew.
         """
         for leftover in self.base.glob("pgdata.new-*"):
             shutil.rmtree(leftover)
-        fresh = Path(tempfile.mkdtemp(prefix="pgdata.new-", dir=self.base))
+        fresh = _private_folder("pgdata.new-", self.base)
         try:
             if account.switch:
                 os.chown(fresh, account.uid, account.gid)
@@ -111,11 +115,11 @@ class Cluster:
                 *("--encoding=UTF8", "--locale=C", "--auth-local=peer", "--auth-host=reject"),
                 *("--data-checksums", *([] if durable else ["--no-sync"])),
             ]
-            _run_or_raise(account, command, "prepare")
+            _run_or_raise(account, command, mutex)
             single = [str(binaries.postgres), "--single", "-D", str(fresh), "postgres"]
             if not durable:
                 single[2:2] = ["-c", "fsync=off"]
-            _run_or_raise(account, single, "prepare", stdin=f"CREATE DATABASE {DATABASE};\n")
+            _run_or_raise(account, single, mutex, stdin=f"CREATE DATABASE {DATABASE};\n")
             fresh.rename(self.pgdata)
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
@@ -163,7 +167,7 @@ class Cluster:
         if noted != near and _is_private(noted, account.uid):
             return noted
         # Not tempfile's folder: TMPDIR may be long, or closed to the account.
-        short = Path(tempfile.mkdtemp(prefix="gpucost-", dir="/tmp"))
+        short = _private_folder("gpucost-", Path("/tmp"))  # noqa: S108 - private, random name
         if account.switch:
             os.chown(short, account.uid, account.gid)
         _replace(self._socket_note, os.fsdecode(short), 0o600)
@@ -215,22 +219,36 @@ def failure_from_output(
     """Return the error for PostgreSQL's output ``text`` of a failed ``action``."""
     if "no space left" in text.lower():
         return DiskFull("no space left for the embedded PostgreSQL: free some space and retry")
-    lines = [line for line in text.splitlines() if line.strip()]
-    telling = [
-        line for line in lines if any(word in line for word in ("FATAL:", "PANIC:", "error:"))
-    ]
-    reason = scrub((telling or lines or ["it said nothing"])[-1])
+    reason = scrub(_telling_line(text))
     where = f" (see {log})" if log else ""
     return EmbeddedError(f"the embedded PostgreSQL did not {action}: {reason}{where}")
 
 
+def _telling_line(text: str) -> str:
+    """Return what a log says went wrong, and its detail, without time and process."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    for index, line in reversed(list(enumerate(lines))):
+        found = re.search(r"(?:FATAL|PANIC|[Ee]rror):\s*(.*)", line)
+        if found:
+            rest = " ".join(lines[index + 1 : index + 2])
+            detail = re.search(r"DETAIL:\s*(.*)", rest)
+            return f"{found[1]} ({detail[1]})" if detail else found[1]
+    return lines[-1] if lines else "it said nothing"
+
+
 def _run_or_raise(
-    account: Account, command: list[str], action: str, stdin: str | None = None
+    account: Account, command: list[str], mutex: int, stdin: str | None = None
 ) -> None:
-    done = account.run(command, timeout_s=_INITDB_TIMEOUT_S, stdin=stdin)
+    done = account.run(command, timeout_s=_INITDB_TIMEOUT_S, stdin=stdin, keep_open=(mutex,))
     # The single-user server ends with 0 even when the statement failed.
     if done.returncode != 0 or "ERROR:" in done.stdout or "FATAL:" in done.stdout:
-        raise failure_from_output(action, done.stdout)
+        raise failure_from_output("prepare its data", done.stdout)
+
+
+def _private_folder(prefix: str, parent: Path) -> Path:
+    import tempfile  # costs more than the rest of this module, and is hardly ever needed
+
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
 
 
 def _is_private(folder: Path, uid: int) -> bool:

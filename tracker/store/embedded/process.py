@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import os
 import signal
 import socket
@@ -88,7 +89,7 @@ class Postmaster:
 
         The caller holds the mutex and has seen that none is alive. Raises EmbeddedError, DiskFull.
         """
-        self._forget_stale_pid()
+        self._forget_stale_pid(account)
         offset = self._cluster.log_size()
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
         lock = os.open(self._lock_path, flags, 0o600)
@@ -108,26 +109,29 @@ class Postmaster:
             os.close(lock)
             if log >= 0:
                 os.close(log)
-        if done.returncode != 0:
+        if done.returncode != 0 or not self.settle():
             raise self._cluster.why_not_started(offset)
-        self.wait_ready(offset)
 
-    def wait_ready(self, log_offset: int = 0) -> None:
-        """Wait for a starting server. Raises EmbeddedError if it ends or takes too long."""
+    def settle(self) -> bool:
+        """Wait until a server takes connections (True), or none is alive (False).
+
+        It may be starting, stopping, or what is left of a crash. Raises EmbeddedError if it is
+        neither after the time a start may take.
+        """
         deadline = time.monotonic() + self._start_timeout_s
         while not self.ready():
             if not self.alive():
-                raise self._cluster.why_not_started(log_offset)
+                return False
             if time.monotonic() > deadline:
                 raise EmbeddedError(
-                    f"the embedded PostgreSQL is not ready after {self._start_timeout_s:.0f} s: "
-                    f"retry in a moment (see {self._cluster.log})"
+                    f"the embedded PostgreSQL does not answer within {self._start_timeout_s:.0f} "
+                    f"s: retry in a moment, or end its process (see {self._cluster.log})"
                 )
             time.sleep(_POLL_S)
+        return True
 
-    def wait_gone(self, timeout_s: float) -> bool:
-        """Wait until no process of the server is left; returns whether that came true."""
-        deadline = time.monotonic() + timeout_s
+    def _wait_gone(self) -> bool:
+        deadline = time.monotonic() + self._stop_timeout_s
         while self.alive():
             if time.monotonic() > deadline:
                 return False
@@ -145,22 +149,21 @@ class Postmaster:
                 return
         raise EmbeddedError("another embedded PostgreSQL holds the data: retry in a moment")
 
-    def _forget_stale_pid(self) -> None:
-        """Make a pid file of a dead server harmless, when its number is another program's now.
+    def _forget_stale_pid(self, account: Account) -> None:
+        """Make the pid file of a dead server harmless, when its number is another program's now.
 
         PostgreSQL would take that program for a server of this data and refuse to start. Only the
-        number is changed: the shared memory it also names is still checked by PostgreSQL.
+        number is changed: the shared memory it also names is still checked by PostgreSQL. Written
+        by the account, because root must not write in a folder that is not its own.
         """
         lines = self.pid_lines()
-        if not lines:
+        if not lines or not lines[0].strip().isdigit() or not _exists(int(lines[0])):
             return
-        pid_file = self._cluster.pgdata / "postmaster.pid"
-        lines[0] = str(_NO_SUCH_PID)
-        descriptor = os.open(pid_file, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
-        with os.fdopen(descriptor, "w") as file:
-            file.write("\n".join(lines) + "\n")
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(f"{self._cluster.socket()}.lock")
+        text = "\n".join([str(_NO_SUCH_PID), *lines[1:]])
+        pid_file, socket_lock = self._cluster.pgdata / "postmaster.pid", self._cluster.socket()
+        script = 'printf "%s\\n" "$1" >"$2" && rm -f "$3.lock"'
+        command = ["/bin/sh", "-c", script, "sh", text, str(pid_file), str(socket_lock)]
+        account.run(command, timeout_s=10)
 
     # -- stopping ------------------------------------------------------------------------------
 
@@ -174,7 +177,7 @@ class Postmaster:
             if pid is not None:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, how)
-            if self.wait_gone(self._stop_timeout_s):
+            if self._wait_gone():
                 self._cluster.drop_socket_dir()
                 return
         raise EmbeddedError(
@@ -182,20 +185,42 @@ class Postmaster:
         )
 
 
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
 def _is_postgres_of(pid: int, pgdata: Path) -> bool:
-    """Whether process ``pid`` is a PostgreSQL server that works in ``pgdata``."""
-    proc = Path("/proc") / str(pid)
-    if proc.parent.joinpath("self").exists():
+    """Whether process ``pid`` is a PostgreSQL server of ``pgdata``, going by its command line.
+
+    Not by its working directory: root in a container may not see that of another account.
+    """
+    arguments = _arguments(pid)
+    if not arguments or os.path.basename(arguments[0]) not in {"postgres", "postmaster"}:
+        return False
+    for flag, value in itertools.pairwise(arguments):
+        if flag == "-D":
+            try:
+                return os.path.samefile(value, pgdata)
+            except OSError:
+                return False
+    return False
+
+
+def _arguments(pid: int) -> list[str]:
+    """Return the command line of a process; empty for one that is gone or a zombie."""
+    if os.path.exists("/proc/self/cmdline"):
         try:
-            # A server's working directory is its data folder; a zombie has none.
-            return os.path.samefile(proc / "cwd", pgdata) and _command(proc) == "postgres"
+            raw = Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:
-            return False
-    listed = subprocess.run(  # noqa: S603
+            return []
+        return [os.fsdecode(part) for part in raw.split(b"\0")]
+    listed = subprocess.run(  # noqa: S603 - systems without /proc
         ["/bin/ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
-    ).stdout
-    return "postgres" in listed and str(pgdata) in listed
-
-
-def _command(proc: Path) -> str:
-    return (proc / "comm").read_text().strip()
+    )
+    return listed.stdout.split()

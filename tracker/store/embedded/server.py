@@ -6,7 +6,7 @@ import fcntl
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -15,7 +15,7 @@ from tracker.store.embedded.account import Account, choose_account, default_data
 from tracker.store.embedded.binaries import find_binaries, reachable_binaries
 from tracker.store.embedded.cluster import DATABASE, ROLE, Cluster
 from tracker.store.embedded.process import Postmaster
-from tracker.store.errors import EmbeddedError, ServerInUse, StoreError, from_os_error
+from tracker.store.errors import EmbeddedError, ServerInUse, from_os_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +81,12 @@ class Embedded:
     def acquire(self) -> str:
         """Take a lease, start the server if it does not run, return the URL of its database.
 
-        Every ``acquire`` needs one ``release``. Raises EmbeddedError, DatabaseReadOnly, DiskFull.
+        Called again it also restarts a server that was killed meanwhile. Every ``acquire`` needs
+        one ``release``. Raises EmbeddedError, DatabaseReadOnly, DiskFull.
         """
         with self._guard:
-            if self._lease is None:
-                self._lease = self._take_lease()
+            lease = self._take_lease(self._lease)
+            self._lease = lease
             self._holders += 1
             return self._url()
 
@@ -111,7 +112,7 @@ class Embedded:
         """Start the server and leave it running until ``stop``; returns the URL."""
         with self.running() as url:
             with self._mutex():
-                self._cluster.keep.write_text(self._instance())
+                self._cluster.keep.write_text(self._instance(), encoding="utf-8")
             return url
 
     def stop(self, *, force: bool = False) -> bool:
@@ -119,11 +120,11 @@ class Embedded:
 
         Raises ServerInUse when other processes use it, unless ``force``: their connections break.
         """
+        self._refuse_foreign_folder()
         if not self._base.is_dir():
             return False
         with self._guard, self._mutex():
-            with suppress(FileNotFoundError):
-                self._cluster.keep.unlink()
+            self._cluster.keep.unlink(missing_ok=True)
             if not self._postmaster.alive():
                 return False
             if not force and self._in_use():
@@ -134,8 +135,16 @@ class Embedded:
             return True
 
     def status(self) -> Status:
-        """Return what the server is doing; starts, stops and changes nothing."""
+        """Return what the server is doing; starts and stops nothing.
+
+        Waits for a start or stop that is going on. Raises EmbeddedError, DatabaseReadOnly.
+        """
         self._refuse_foreign_folder()
+        # The mutex, because looking for other leases takes the lock for an instant.
+        with self._mutex() if self._base.is_dir() else nullcontext():
+            return self._status()
+
+    def _status(self) -> Status:
         ready = self._postmaster.ready()
         return Status(
             running=ready,
@@ -154,42 +163,33 @@ class Embedded:
         host = quote(os.fspath(self._cluster.socket_dir()), safe="")
         return f"postgresql://{ROLE}@/{DATABASE}?host={host}"
 
-    def _take_lease(self) -> int:
+    def _take_lease(self, held: int | None) -> int:
+        """Return a lease (the held one, or a new one) on a server that runs."""
         self._make_base()
         try:
-            with self._mutex():
-                lease = self._open_lock("users.lock")
+            with self._mutex() as mutex:
+                lease = self._open_lock("users.lock") if held is None else held
                 try:
                     fcntl.flock(lease, fcntl.LOCK_SH)
-                    self._ensure_running()
+                    self._ensure_running(mutex)
                 except BaseException:
-                    os.close(lease)
+                    if held is None:
+                        os.close(lease)
                     raise
                 return lease
         except OSError as error:
             raise from_os_error(error, str(self._base)) from error
 
-    def _ensure_running(self) -> None:
+    def _ensure_running(self, mutex: int) -> None:
         self._cluster.trim_log()
-        if self._postmaster.ready():
+        if self._postmaster.settle():
             return
-        if self._postmaster.alive():
-            # Starting (its starter was killed), stopping, or the rest of a crash.
-            if self._postmaster.pid() is not None:
-                with suppress(EmbeddedError):
-                    self._postmaster.wait_ready()
-                    return
-            if not self._postmaster.wait_gone(timeout_s=30):
-                raise EmbeddedError(
-                    f"an embedded PostgreSQL holds {self._cluster.pgdata} but does not answer: "
-                    "end its process"
-                )
+        major = self._cluster.major()
         account = choose_account(self._cluster.owner_uid(), self._account_name)
         self._refuse_unreachable(account)
-        major = self._cluster.major()
         binaries = reachable_binaries(find_binaries(self._bindir, major), account, self._base)
         if major is None:
-            self._cluster.initialise(binaries, account, durable=self._durable)
+            self._cluster.initialise(binaries, account, mutex, durable=self._durable)
         self._cluster.write_settings(self._cluster.make_socket_dir(account), account)
         self._postmaster.start(binaries, account)
 
@@ -227,12 +227,12 @@ class Embedded:
             return False
 
     @contextmanager
-    def _mutex(self) -> Iterator[None]:
-        """Let one process at a time start or stop the server."""
+    def _mutex(self) -> Iterator[int]:
+        """Let one process at a time start or stop the server; gives the lock's descriptor."""
         descriptor = self._open_lock("start.lock")
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
+            yield descriptor
         finally:
             os.close(descriptor)
 
@@ -247,8 +247,8 @@ class Embedded:
         """Make the folder. Only what is made here gets a mode; what was there keeps its own."""
         # 0711: root's server account must pass through, and can list nothing.
         mode = 0o711 if os.geteuid() == 0 else 0o700
-        missing = [p for p in (self._base, *self._base.parents) if not p.exists()]
         try:
+            missing = [p for p in (self._base, *self._base.parents) if not p.exists()]
             for folder in reversed(missing):
                 with suppress(FileExistsError):
                     folder.mkdir()
@@ -277,6 +277,3 @@ class Embedded:
                 f"the account {account.name}, which runs PostgreSQL, cannot enter {self._base}: "
                 f"choose a data_dir it can reach, such as {default_data_dir()}"
             )
-
-
-__all__ = ["Embedded", "Status", "StoreError"]
