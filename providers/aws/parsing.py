@@ -143,4 +143,4 @@ def _status(payload: Payload) -> str:
 
 
 def _sorted(offers: list[ListedOffer]) -> tuple[ListedOffer, ...]:
-    return tuple(sorted(offers, key=lambda offer: offer.source_id))
+    return tuple(sorted(offers, key=lambda o: (o.region or "", o.source_id, o.market)))

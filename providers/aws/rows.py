@@ -171,7 +171,7 @@ def _offer(
 ) -> ListedOffer:
     spot = row.market is Market.SPOT
     return ListedOffer(
-        source_id=f"{row.region}/{row.instance_type}/{row.market}",
+        source_id=row.instance_type,
         gpu_name=facts.gpu,
         gpu_count=gpu_count,
         price=NativePrice(row.usd_per_hour, "USD", PriceUnit.MACHINE_HOUR),

@@ -55,7 +55,7 @@ def advisor(**ranks: int) -> dict[str, Any]:
 
 
 def by_id(parsed: Parsed) -> dict[str, ListedOffer]:
-    offers = {offer.source_id: offer for offer in parsed.offers}
+    offers = {f"{o.region}/{o.source_id}/{o.market}": o for o in parsed.offers}
     assert len(offers) == len(parsed.offers), "ids are unique"
     return offers
 

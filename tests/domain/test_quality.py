@@ -1,0 +1,224 @@
+"""Wrong-looking prices are held back with a reason, and real ones get through."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.catalogue import catalogue
+from tests.support.offers import offer
+from tracker.domain.money import to_micro_usd
+from tracker.domain.offer import Market, Offer
+from tracker.domain.quality import (
+    Assessment,
+    Gate,
+    Gatekeeper,
+    Known,
+    Pending,
+    Rules,
+    _median_of_others,
+    assess,
+)
+
+RULES = Rules()
+
+
+def judge(
+    offers: list[Offer], known: Known | None = None, *, marketplace: bool = False,
+    complete: bool = True, rules: Rules = RULES,
+) -> Assessment:  # fmt: skip
+    return assess(
+        offers, known or Known(), catalogue(), rules, marketplace=marketplace, complete=complete
+    )
+
+
+def gates(result: Assessment) -> list[Gate]:
+    return [Gate(h.gate) for h in result.held]
+
+
+@pytest.mark.parametrize(
+    ("price", "market", "held"),
+    [
+        ("0.60", Market.ON_DEMAND, False),
+        ("0.59", Market.ON_DEMAND, True),
+        ("15", Market.ON_DEMAND, False),
+        ("15.01", Market.ON_DEMAND, True),
+        ("0.15", Market.SPOT, False),
+        ("0.14", Market.SPOT, True),
+        ("0.01", Market.ON_DEMAND, True),  # a bid floor, or a placeholder
+        ("250", Market.ON_DEMAND, True),  # cents read as dollars
+    ],
+)
+def test_the_band_of_an_h100(price: str, market: Market, held: bool) -> None:
+    result = judge([offer(price, market=market)])
+    assert gates(result) == ([Gate.BAND] if held else [])
+
+
+def test_the_band_is_per_gpu() -> None:
+    assert not judge([offer("55.04", gpu_count=Decimal(8))]).held
+    assert gates(judge([offer("55.04", gpu_count=Decimal(1))])) == [Gate.BAND]
+
+
+def test_a_person_can_set_the_band() -> None:
+    rules = Rules(bands={"H100": {"on_demand": (Decimal("0.1"), Decimal(5))}})
+    assert not judge([offer("0.2")], rules=rules).held
+
+
+def test_the_same_row_twice_counts_once() -> None:
+    result = judge([offer(), offer()])
+    assert len(result.accepted) == 1
+    assert result.duplicates == 1
+
+
+def test_two_prices_for_one_offer_are_both_held() -> None:
+    assert gates(judge([offer("2.50"), offer("2.60")])) == [Gate.DUPLICATE, Gate.DUPLICATE]
+
+
+@pytest.mark.parametrize(
+    ("spot", "held"), [("4.00", False), ("4.01", True), ("0.2", False), ("0.07", True)]
+)
+def test_spot_against_its_own_on_demand_price(spot: str, held: bool) -> None:
+    rules = Rules(bands={"H100": {"spot": (Decimal("0.001"), Decimal(50))}})
+    result = judge([offer("4.00"), offer(spot, market=Market.SPOT)], rules=rules)
+    assert gates(result) == ([Gate.SPOT_AGAINST_ON_DEMAND] if held else [])
+
+
+def test_spot_is_compared_with_the_same_machine_only() -> None:
+    other = offer("1.00", source_id="machine-2")
+    assert not judge([other, offer("2.00", market=Market.SPOT)]).held
+
+
+def test_eight_gpus_for_the_price_of_one() -> None:
+    result = judge([offer("6.88", source_id="x1"), offer("6.88", source_id="x8",
+                                                          gpu_count=Decimal(8))])  # fmt: skip
+    assert gates(result) == [Gate.COUNT_SCALING]
+
+
+def test_a_promotion_is_not_a_unit_error() -> None:
+    one, two = (
+        offer("0.56", gpu_name="RTX 4090", vram_gb=Decimal(24)),
+        offer("0.6158", gpu_name="RTX 4090", vram_gb=Decimal(24), gpu_count=Decimal(2)),
+    )
+    assert not judge([one, two]).held
+
+
+def test_one_region_far_from_the_others() -> None:
+    prices = {"eastus": "98.32", "westus": "98.32", "northeurope": "98.32", "ukwest": "9.0"}
+    offers = [offer(p, region=r, gpu_count=Decimal(8)) for r, p in prices.items()]
+    result = judge(offers)
+    assert [(h.offer.listed.region, h.gate) for h in result.held] == [
+        ("ukwest", Gate.REGION_OUTLIER)
+    ]
+    assert not judge(offers[1:]).held, "two others are too few to judge by"
+
+
+def hosts(*prices: str) -> list[Offer]:
+    return [offer(p, source_id=f"host-{i}") for i, p in enumerate(prices)]
+
+
+def test_one_host_far_below_the_market_is_held_until_confirmed() -> None:
+    offers = hosts("2.2", "2.3", "2.4", "2.5", "2.6", "0.65")
+    known = Known()
+    for confirmations in (1, 2):
+        result = judge(offers, known, marketplace=True)
+        assert [(h.gate, h.confirmations, h.releasable) for h in result.held] == [
+            (Gate.MARKET_OUTLIER, confirmations, True)
+        ]
+        held = result.held[0]
+        pending = Pending(to_micro_usd(held.offer.price.usd), held.confirmations)
+        known = Known(pending={(held.offer.key, held.gate): pending})
+    result = judge(offers, known, marketplace=True)
+    assert not result.held
+    assert [r.confirmations for r in result.released] == [3]
+    freed = Pending(650_000, 3, released=True)
+    known = Known(pending={(offers[5].key, Gate.MARKET_OUTLIER): freed})
+    assert not judge(offers, known, marketplace=True).held, "freed once is freed"
+
+
+def test_another_wrong_price_starts_the_count_again() -> None:
+    offers = hosts("2.2", "2.3", "2.4", "2.5", "2.6", "0.65")
+    known = Known(pending={(offers[5].key, Gate.MARKET_OUTLIER): Pending(300_000, 2)})
+    assert [h.confirmations for h in judge(offers, known, marketplace=True).held] == [1]
+
+
+def test_a_crash_gets_through_after_three_polls_but_not_before() -> None:
+    it = offer("0.80")
+    last = {it.key: 3_000_000}
+    counts = []
+    pending: dict[tuple[bytes, str], Pending] = {}
+    for _ in range(3):
+        result = judge([it], Known(last_price_micro_usd=last, pending=pending))
+        counts.append((len(result.held), len(result.released)))
+        for h in result.held:
+            pending = {(h.offer.key, h.gate): Pending(800_000, h.confirmations)}
+    assert counts == [(1, 0), (1, 0), (0, 1)]
+
+
+def test_repetition_never_frees_a_unit_error() -> None:
+    it = offer("0.01")
+    known = Known(pending={(it.key, Gate.BAND): Pending(10_000, 500)})
+    assert [h.releasable for h in judge([it], known).held] == [False]
+
+
+@pytest.mark.parametrize(("price", "held"), [("7.5", False), ("7.51", True), ("0.84", False)])
+def test_the_jump_is_bilateral_at_a_factor_of_three(price: str, held: bool) -> None:
+    it = offer(price)
+    result = judge([it], Known(last_price_micro_usd={it.key: 2_500_000}))
+    assert bool(result.held) == held
+
+
+def test_no_usable_offer_is_an_empty_poll() -> None:
+    assert judge([]).verdict == "empty"
+    assert judge([offer("0.01")]).verdict == "empty"
+
+
+def many(n: int) -> list[Offer]:
+    return [offer("2.50", source_id=f"m{i}") for i in range(n)]
+
+
+@pytest.mark.parametrize(("n", "verdict"), [(50, None), (49, "shrunk"), (100, None)])
+def test_a_poll_that_lost_half_is_no_market(n: int, verdict: str | None) -> None:
+    assert judge(many(n), Known(complete_count=100)).verdict == verdict
+
+
+def test_a_partial_poll_is_not_judged_by_its_size() -> None:
+    assert judge(many(5), Known(complete_count=100), complete=False).verdict is None
+
+
+def test_a_market_that_stays_small_is_believed_in_the_end() -> None:
+    known = Known(complete_count=100, shrunk_counts=(20, 21, 20))
+    assert judge(many(20), known).verdict is None
+    wild = Known(complete_count=100, shrunk_counts=(20, 45, 20))
+    assert judge(many(20), wild).verdict == "shrunk"
+
+
+def test_explain_names_every_gate() -> None:
+    it = offer("0.01")
+    keeper = Gatekeeper([it], Known(), catalogue(), RULES, marketplace=False)
+    results = keeper.explain(it)
+    assert [r.gate for r in results] == list(Gate)
+    assert [r.gate for r in results if not r.passed] == [Gate.BAND]
+    assert "0.6" in results[0].detail
+
+
+@given(st.lists(st.integers(1, 1000).map(Decimal), min_size=2, max_size=30), st.data())
+def test_median_of_the_others_is_the_plain_one(prices: list[Decimal], data: Any) -> None:
+    prices.sort()
+    index = data.draw(st.integers(0, len(prices) - 1))
+    assert _median_of_others(prices, index) == median(prices[:index] + prices[index + 1 :])
+
+
+@given(st.lists(st.decimals("0.01", "30", places=2), min_size=1, max_size=25))
+def test_every_offer_is_accepted_or_held_and_none_lost(prices: list[Decimal]) -> None:
+    offers = [offer(str(p), source_id=f"h{i}") for i, p in enumerate(prices)]
+    result = judge(offers, marketplace=True)
+    seen = {o.key for o in result.accepted} | {h.offer.key for h in result.held}
+    assert seen == {o.key for o in offers}
+    assert len(result.accepted) + len(result.held) == len(offers)
+    assert all(a is not b for a, b in pairwise(result.accepted))

@@ -1,0 +1,228 @@
+"""The composition root: settings, database, catalogue, jobs and collector, wired in one place.
+
+Built once by whoever starts (the command line, later the daemon and the server). Everything heavy
+is imported when it is needed: a read-only command must be able to answer in well under a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracker import data
+from tracker.domain.gpu import Catalogue
+from tracker.domain.job import Job, JobError, job_from_text
+from tracker.settings import Bootstrap, bootstrap, load_settings
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from tracker.collect import Collector
+    from tracker.domain.quality import Rules
+    from tracker.http import Client, ResponseCache
+    from tracker.provider import Provider, ProviderConfig
+    from tracker.settings import Settings
+    from tracker.store.embedded import Embedded
+
+
+class App:
+    """One process's view of gpucost. Nothing is opened before it is asked for."""
+
+    def __init__(
+        self, config: str | Path | None = None, env: Mapping[str, str] | None = None
+    ) -> None:
+        self._config = config
+        self._env = env
+        self._responses: ResponseCache | None = None
+
+    @cached_property
+    def boot(self) -> Bootstrap:
+        """The settings that every command needs (cheap). Raises SettingsError."""
+        return bootstrap(self._env, self._config)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """All settings. Raises SettingsError."""
+        return load_settings(self._config, self._env)
+
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        """The GPU catalogue with the user's own aliases. Raises SettingsError on a bad alias."""
+        from tracker.settings import SettingsError
+
+        try:
+            return Catalogue.from_toml(
+                data.text("gpus.toml"), data.text("aliases.toml"), self.boot.aliases
+            )
+        except ValueError as error:
+            raise SettingsError(f"aliases: {error}") from None
+
+    # -- database ------------------------------------------------------------------------------
+
+    @cached_property
+    def embedded(self) -> Embedded | None:
+        """The embedded server, or None when a database URL is configured."""
+        from tracker.store.embedded import Embedded
+
+        if self.boot.database_url is not None:
+            return None
+        return Embedded(
+            self.boot.data_dir, bindir=self.boot.postgres_bindir, account=self.boot.postgres_user
+        )
+
+    @contextmanager
+    def database(self, *, upgrade: bool = False) -> Iterator[str]:
+        """The URL of a running database, for the length of a ``with`` block.
+
+        *upgrade* brings the schema of the embedded database up to date. A database of one's own
+        is only upgraded by ``gpucost db upgrade``: others may be using it.
+        """
+        if self.embedded is None:
+            yield str(self.boot.database_url)
+            return
+        with self.embedded.running() as url:
+            if upgrade:
+                from tracker.store import migrate
+
+                if migrate.current(url) != migrate.head():
+                    migrate.upgrade(url)
+            yield url
+
+    @contextmanager
+    def reading(self) -> Iterator[psycopg.Connection[Any]]:
+        """A read-only snapshot of a database whose schema is the one this version knows.
+
+        Raises StoreError (unreachable, outdated, too new); NothingRecorded when the embedded
+        database has never been written to.
+        """
+        from tracker.store import migrate
+        from tracker.store.engine import read_connection
+
+        if self.embedded is not None and not self.embedded.status().data.exists():
+            raise NothingRecorded
+        with self.database() as url, read_connection(url) as connection:
+            revision = migrate.read_revision(connection)
+            if revision is None and self.embedded is not None:
+                raise NothingRecorded
+            migrate.check_revision(revision)
+            yield connection
+
+    # -- jobs ----------------------------------------------------------------------------------
+
+    def job(self, reference: str) -> Job:
+        """A built-in job by name, or a TOML file by path. Raises JobError."""
+        import difflib
+
+        known = job_names()
+        if reference.lower() in known:
+            return job_from_text(data.text(f"jobs/{reference.lower()}.toml"), self.catalogue)
+        path = Path(reference).expanduser()
+        if path.suffix == ".toml" or path.is_file():
+            try:
+                text = path.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+                raise JobError(f"{reference}: {reason}") from None
+            try:
+                return job_from_text(text, self.catalogue)
+            except JobError as error:
+                raise JobError(f"{reference}: {error}") from None
+        near = difflib.get_close_matches(reference.lower(), known, n=2, cutoff=0.4)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"built in: {', '.join(known)}"
+        raise JobError(f"no job is called {reference!r}; {hint}")
+
+    # -- polling -------------------------------------------------------------------------------
+
+    def provider_config(self, provider: Provider[Any]) -> ProviderConfig:
+        """A provider's configuration: its table, variables and key. Raises SettingsError."""
+        from tracker.settings import provider_config
+
+        config: ProviderConfig = provider_config(self.settings, provider, self._env)
+        return config
+
+    def rules(self) -> Rules:
+        """The quality gates' thresholds, with the user's overrides."""
+        from tracker.domain.quality import Rules
+
+        quality = self.settings.quality
+        return Rules(
+            bands=quality.bands,
+            confirmations=quality.confirmations,
+            shrink_fraction=quality.shrink_fraction,
+        )
+
+    @contextmanager
+    def collector(self, *, dry_run: bool = False) -> Iterator[Collector]:
+        """A collector on an up-to-date database, or without one on a dry run."""
+        from tracker.collect import Collector
+
+        if dry_run:
+            yield Collector(self.catalogue, self.rules(), None, self._client)
+            return
+        from tracker.store import migrate
+        from tracker.store.engine import make_engine
+        from tracker.store.polls import Recorder
+        from tracker.store.responses import StoredResponses
+
+        with self.database(upgrade=True) as url:
+            migrate.check(url)
+            engine = make_engine(url)
+            try:
+                self._responses = StoredResponses(engine)
+                yield Collector(self.catalogue, self.rules(), Recorder(engine), self._client)
+                kept = timedelta(days=self.settings.archive_retention_days)
+                self._responses.forget_older_than(datetime.now(UTC) - kept)
+            finally:
+                self._responses = None
+                engine.dispose()
+
+    def _client(self, provider: Provider[Any], config: ProviderConfig, deadline_s: float) -> Client:
+        from tracker.http import make_client
+
+        return make_client(
+            provider, config, self.settings, cache=self._responses, deadline_s=deadline_s
+        )
+
+
+class NothingRecorded(Exception):
+    """The embedded database is empty: no poll has been recorded yet."""
+
+
+def job_names() -> list[str]:
+    """The built-in jobs."""
+    return [Path(name).stem for name in data.names("jobs", ".toml")]
+
+
+def enabled(
+    app: App, wanted: Iterable[str] | None
+) -> tuple[list[tuple[Provider[Any], ProviderConfig]], list[tuple[str, str]]]:
+    """The providers to poll with their configurations, and those left out with the reason.
+
+    *wanted* None means all installed ones. Naming a provider overrides ``enabled = false``.
+    Raises UnknownProvider.
+    """
+    from tracker import registry
+    from tracker.settings import SettingsError
+
+    providers, broken = registry.load_all(wanted)
+    chosen: list[tuple[Provider[Any], ProviderConfig]] = []
+    left_out = [(b.name, b.reason) for b in broken]
+    for provider in providers:
+        try:
+            config = app.provider_config(provider)
+        except SettingsError as error:
+            left_out.append((provider.name, str(error)))
+            continue
+        if not config.enabled and wanted is None:
+            continue
+        if provider.facts.key == "required" and getattr(config, "api_key", None) is None:
+            left_out.append(
+                (provider.name, f"not configured: set {provider.facts.key_variable} to its API key")
+            )
+            continue
+        chosen.append((provider, config))
+    return chosen, left_out

@@ -1,0 +1,1 @@
+"""The command line. Start-up is a feature: nothing heavy is imported before a command runs."""

@@ -1,0 +1,50 @@
+"""``gpucost explain``: where one offer's price comes from."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tracker.app import App, NothingRecorded
+from tracker.cli import render
+from tracker.cli.exits import EXIT_NO_MATCH, Exit
+
+if TYPE_CHECKING:
+    from tracker.report.explain import Explanation
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("offer")
+@click.option("-o", "--output", type=click.Choice(("table", "json")), default="table")
+@click.pass_obj
+def explain(obj: dict[str, Any], offer: str, output: str) -> None:
+    """The provider's own words for OFFER, when they were said, how they were read, every gate.
+
+    OFFER is the id that the other commands print (or its beginning). The archived answer is parsed
+    again; if today's parser no longer finds the offer in it, that is said.
+    """
+    from tracker.report.explain import Ambiguous, explain_offer
+
+    app = App(obj["config"])
+    try:
+        with app.reading() as connection:
+            found = explain_offer(connection, offer, app.catalogue, app.rules(), datetime.now(UTC))
+    except NothingRecorded:
+        raise Exit(EXIT_NO_MATCH, "no prices yet; ask for some with: gpucost poll") from None
+    except Ambiguous as error:
+        raise Exit(EXIT_NO_MATCH, str(error)) from None
+    if found is None:
+        raise Exit(EXIT_NO_MATCH, f"no offer has the id {offer!r}; gpucost offers lists them")
+    if output == "json":
+        render.print_json(found.as_dict())
+    else:
+        _print(found)
+
+
+def _print(e: Explanation) -> None:
+    for heading, lines in e.sections():
+        render.say(heading)
+        for line in lines:
+            render.say(f"  {line}")

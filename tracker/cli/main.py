@@ -1,0 +1,125 @@
+"""The ``gpucost`` command: its sub-commands, loaded when called, and its exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+from tracker import __version__
+from tracker.cli.exits import EXIT_BUG, EXIT_HELP, Exit
+
+# command → (module in tracker.cli, attribute, one line of help). The help stands here so that
+# `gpucost --help` imports no command.
+COMMANDS = {
+    "cheapest": ("cheapest", "cheapest", "The cheapest way to run a job: ranked bills."),
+    "offers": ("offers", "offers", "What can be rented now, at what price."),
+    "explain": ("explain", "explain", "Where one offer's price comes from."),
+    "poll": ("poll", "poll", "Ask providers for their prices now and record them."),
+    "providers": ("providers", "providers", "Each provider's health, age and counts."),
+    "provider": ("provider", "provider", "Check, record or parse one provider's answers."),
+    "db": ("db", "db", "The database: status, upgrade, start, stop."),
+    "doctor": ("doctor", "doctor", "What works here, what does not, and what to do about it."),
+}  # fmt: skip
+
+
+class LazyGroup(click.Group):
+    """A group that imports a sub-command only when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command: click.Command = getattr(
+            importlib.import_module(f"tracker.cli.{module}"), attribute
+        )
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(name, COMMANDS, n=2, cutoff=0.5)
+            hint = f" Did you mean {' or '.join(near)}?" if near else " See gpucost --help."
+            raise click.UsageError(f"No such command: {name!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, _, text) in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    epilog=EXIT_HELP,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="gpucost")
+@click.option(
+    "--config", metavar="FILE", envvar="GPUCOST_CONFIG", help="Configuration file (gpucost.toml)."
+)
+@click.pass_context
+def cli(ctx: click.Context, config: str | None) -> None:
+    """What a whole GPU job costs, on every cloud that rents GPUs, now and over time."""
+    ctx.obj = {"config": config}
+
+
+def main() -> None:
+    """Run the command line. No traceback reaches a user unless GPUCOST_DEBUG is set."""
+    sys.exit(_run())
+
+
+def _run() -> int:
+    try:
+        result = cli.main(standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except Exit as error:
+        if error.message:
+            click.echo(f"gpucost: {error.message}", err=True)
+        return error.code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return 0
+    except click.ClickException as error:
+        click.echo(f"gpucost: {error.format_message()}", err=True)
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("gpucost: interrupted", err=True)
+        return 130
+    except BrokenPipeError:
+        # The reader went away (`| head`): not an error. Keep the interpreter from flushing again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        return _failed(error)
+
+
+def _failed(error: Exception) -> int:
+    """One line for what was not foreseen; known store and settings errors have their own codes."""
+    from tracker.cli.exits import known
+
+    if os.environ.get("GPUCOST_DEBUG"):
+        import traceback
+
+        traceback.print_exc()
+    exit_ = known(error)
+    if exit_ is not None:
+        click.echo(f"gpucost: {exit_.message}", err=True)
+        return exit_.code
+    from tracker.telemetry import Redactor
+
+    click.echo(
+        f"gpucost: internal error ({Redactor().error(error)}); "
+        "set GPUCOST_DEBUG=1 for the details and please report it",
+        err=True,
+    )
+    return EXIT_BUG

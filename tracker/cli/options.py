@@ -1,0 +1,172 @@
+"""Options that several commands share, with their meaning and their parsing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from tracker.report.filters import Filters
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+MARKETS = ("on_demand", "spot", "reserved", "monthly", "capacity_block", "any")
+FORMATS = ("table", "wide", "json", "csv", "ndjson")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d|w)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+class CommaList(click.ParamType[tuple[str, ...]]):
+    """``A100,H100`` or the option given several times."""
+
+    name = "LIST"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        parts = tuple(part.strip() for part in str(value).split(",") if part.strip())
+        if not parts:
+            self.fail("is empty", param, ctx)
+        return parts
+
+
+class Duration(click.ParamType[timedelta]):
+    """``90s``, ``30m``, ``2h``, ``7d``."""
+
+    name = "DURATION"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> timedelta:
+        if isinstance(value, timedelta):
+            return value
+        match = _DURATION.fullmatch(str(value).strip().lower())
+        if not match:
+            self.fail(f"{value!r} is not a duration such as 90s, 30m, 2h or 7d", param, ctx)
+        try:
+            duration = timedelta(seconds=float(match[1]) * _SECONDS[match[2]])
+        except OverflowError:
+            self.fail(f"{value!r} is too long", param, ctx)
+        if duration <= timedelta(0):
+            self.fail("must be longer than zero", param, ctx)
+        return duration
+
+
+class Moment(click.ParamType[datetime]):
+    """``2026-03-01`` or ``2026-03-01T12:00Z``; without a zone it is UTC."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        try:
+            moment = datetime.fromisoformat(str(value).strip())
+        except ValueError:
+            self.fail(
+                f"{value!r} is not a time such as 2026-03-01 or 2026-03-01T12:00Z", param, ctx
+            )
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        if moment > datetime.now(UTC):
+            self.fail(f"{value!r} lies in the future", param, ctx)
+        return moment
+
+
+class Positive(click.ParamType[Decimal]):
+    """A number above zero, exactly as typed."""
+
+    name = "NUMBER"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Decimal:
+        try:
+            number = Decimal(str(value))
+        except InvalidOperation:
+            self.fail(f"{value!r} is not a number", param, ctx)
+        if not number.is_finite() or number <= 0 or number > Decimal(10) ** 9:
+            self.fail(f"{value!r} must be above 0 and plausible", param, ctx)
+        return number
+
+
+def _stack(options: list[Callable[[F], F]]) -> Callable[[F], F]:
+    def decorate(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def _many(name: str, help_: str) -> Callable[[F], F]:
+    return click.option(f"--{name}", type=CommaList(), multiple=True, help=help_)
+
+
+filter_options: Callable[[F], F] = _stack(
+    [
+        _many("gpu", "Families or exact GPUs: A100,H100-SXM-80GB,4090."),
+        _many("provider", "Only these providers."),
+        _many("region", "Only these regions; * and ? match anything: us-*."),
+        _many("country", "Only these countries (two-letter codes)."),
+        _many("market", f"{', '.join(MARKETS)}. Default: all that is not interruptible."),
+        _many(
+            "tier", "Trust classes (secure, verified, ...) or any. Default: each provider's own."
+        ),
+        click.option("--min-vram", type=Positive(), help="GB per GPU."),
+        click.option("--gpus", type=click.IntRange(1, 10_000), help="GPUs needed."),
+        click.option("--min-ram", type=Positive(), help="GiB per machine."),
+        click.option("--min-vcpus", type=Positive(), help="vCPUs per machine."),
+        click.option("--min-disk", type=Positive(), help="GB per machine."),
+        click.option("--min-network", type=Positive(), help="Mbit/s down per machine."),
+        click.option("--interconnect", help="A word of it: nvlink, infiniband."),
+        click.option("--dedicated", is_flag=True, help="Only machines of one's own."),
+        click.option("--ecc", is_flag=True, help="Only GPUs with ECC memory."),
+        click.option("--available", is_flag=True, help="Only what the provider says is in stock."),
+        click.option("--max-age", type=Duration(), help="Only prices confirmed within this time."),
+        click.option("--include-stale", is_flag=True, help="Rank stale prices too (marked)."),
+        click.option("--as-of", type=Moment(), help="As it was at this moment."),
+    ]
+)
+
+output_option: Callable[[F], F] = click.option(
+    "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True,
+    help="What to print.",
+)  # fmt: skip
+
+
+def filters_from(options: dict[str, Any]) -> Filters:
+    """Take the shared filter options out of *options* and return them as Filters.
+
+    ``gpus`` and ``as_of`` stay with the command: what they mean is its own business.
+    """
+    from tracker.report.filters import Filters
+
+    def flat(name: str) -> tuple[str, ...]:
+        return tuple(item for group in options.pop(name) for item in group)
+
+    markets = tuple(name.lower().replace("-", "_") for name in flat("market"))
+    for name in markets:
+        if name not in MARKETS:
+            raise click.BadParameter(
+                f"{name!r} is not a market; known: {', '.join(MARKETS)}", param_hint="--market"
+            )
+    return Filters(
+        gpus=flat("gpu"),
+        providers=tuple(name.lower() for name in flat("provider")),
+        regions=flat("region"),
+        countries=flat("country"),
+        markets=markets,
+        tiers=tuple(name.lower() for name in flat("tier")),
+        min_vram_gb=options.pop("min_vram"),
+        min_ram_gib=options.pop("min_ram"),
+        min_vcpus=options.pop("min_vcpus"),
+        min_disk_gb=options.pop("min_disk"),
+        min_network_mbps=options.pop("min_network"),
+        interconnect=options.pop("interconnect"),
+        dedicated=options.pop("dedicated"),
+        ecc=options.pop("ecc"),
+        available=options.pop("available"),
+        max_age=options.pop("max_age"),
+        include_stale=options.pop("include_stale"),
+    )

@@ -1,0 +1,103 @@
+"""``gpucost poll``: ask providers for their prices now and record them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tracker.app import App, enabled
+from tracker.cli import render
+from tracker.cli.exits import EXIT_ALL_FAILED, EXIT_USAGE, Exit
+from tracker.cli.options import CommaList, Duration, output_option
+
+if TYPE_CHECKING:
+    from tracker.collect import PollOutcome
+
+COLUMNS = ("provider", "status", "offers", "quarantined", "rejected", "unmapped", "opened",
+           "changed", "closed", "requests", "bytes", "seconds", "reason")  # fmt: skip
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--provider", "names", type=CommaList(), multiple=True, help="Only these providers.")
+@click.option("--deadline", type=Duration(), help="Answer within this time (30s, 2m).")
+@click.option("--dry-run", is_flag=True, help="Fetch and judge, write nothing.")
+@output_option
+@click.pass_obj
+def poll(obj: dict[str, Any], /, names: tuple[tuple[str, ...], ...], **options: Any) -> None:
+    """Poll providers side by side and record what they answer.
+
+    Without --provider every installed provider that needs no key, or whose key is set, is polled.
+    A provider that fails never hides the others; it is an error only when all of them fail.
+    """
+    app = App(obj["config"])
+    wanted = [name.lower() for group in names for name in group] or None
+    chosen, left_out = enabled(app, wanted)
+    if not chosen:
+        why = "; ".join(f"{name}: {reason}" for name, reason in left_out)
+        raise Exit(EXIT_USAGE, f"no provider to poll ({why or 'all are disabled'})")
+    deadline = options["deadline"].total_seconds() if options["deadline"] else None
+    from tracker.collect import poll_all
+
+    with (
+        app.collector(dry_run=options["dry_run"]) as collector,
+        render.progress("polling", [p.name for p, _ in chosen]) as done,
+    ):
+        outcomes = asyncio.run(
+            poll_all(collector, chosen, deadline_s=deadline, on_done=lambda o: done(o.provider))
+        )
+    report(outcomes, left_out, options["output"], dry_run=options["dry_run"])
+    if not any(o.ok for o in outcomes if o.provider != "pricebook") and (
+        len(outcomes) > 1 or not outcomes[0].ok
+    ):
+        raise Exit(EXIT_ALL_FAILED, "no provider gave usable prices; nothing of theirs was changed")
+
+
+def report(
+    outcomes: Sequence[PollOutcome], left_out: Sequence[tuple[str, str]], output: str, *,
+    dry_run: bool,
+) -> None:  # fmt: skip
+    """One line a provider: how it went, and why not where it did not."""
+    rows = [outcome_row(o) for o in outcomes]
+    rows += [dict.fromkeys(COLUMNS) | {"provider": name, "status": "left out", "reason": reason}
+             for name, reason in left_out]  # fmt: skip
+    if output not in ("table", "wide"):
+        render.print_rows(output, rows, COLUMNS, {"dry_run": dry_run})
+        return
+    columns = ("PROVIDER", "STATUS", "OFFERS", "HELD", "REJECTED", "NEW", "CHANGED", "GONE",
+               "TIME", "WHY")  # fmt: skip
+    render.print_table(columns, [_line(r) for r in rows], right=frozenset(columns[2:9]))
+    if dry_run:
+        render.say("dry run: nothing was written")
+
+
+def outcome_row(o: PollOutcome) -> dict[str, Any]:
+    """A poll's outcome as plain values."""
+    return {
+        "provider": o.provider,
+        "status": o.status,
+        "offers": o.accepted,
+        "quarantined": o.held,
+        "rejected": dict(o.rejected),
+        "unmapped": o.unmapped,
+        "opened": o.opened,
+        "changed": o.changed,
+        "closed": o.closed,
+        "requests": o.requests,
+        "bytes": o.bytes,
+        "seconds": f"{o.seconds:.1f}",
+        "reason": o.reason,
+    }
+
+
+def _line(r: Mapping[str, Any]) -> list[str]:
+    rejected = r["rejected"]
+    figures = [r["offers"], r["quarantined"], sum(rejected.values()) if rejected else rejected,
+               r["opened"], r["changed"], r["closed"]]  # fmt: skip
+    return [
+        r["provider"], r["status"],
+        *(render.count(n) if isinstance(n, int) else render.DASH for n in figures),
+        f"{r['seconds']} s" if r["seconds"] else render.DASH, (r["reason"] or "")[:110],
+    ]  # fmt: skip

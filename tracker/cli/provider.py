@@ -1,0 +1,217 @@
+"""``gpucost provider``: look at one provider's answers without recording prices."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tracker.app import App, enabled
+from tracker.cli import render
+from tracker.cli.exits import EXIT_ALL_FAILED, EXIT_NO_MATCH, EXIT_USAGE, Exit
+from tracker.cli.options import output_option
+
+if TYPE_CHECKING:
+    from tracker.collect import Digest
+    from tracker.domain.offer import Offer
+    from tracker.provider import Payload, Provider, ProviderConfig
+
+RECORDING_FORMAT = "gpucost-recording/1"
+MAX_FILE_BYTES = 512 * 2**20
+CHECK_DEADLINE_S = 180.0
+
+COLUMNS = (
+    "source_id", "provider", "gpu", "gpu_raw", "gpus", "vram_gb", "slice", "market", "tier",
+    "price_usd_per_machine_hour", "price_usd_per_gpu_hour", "price_native", "currency",
+    "price_unit", "region", "country", "availability", "commitment_hours", "ranked", "quarantined",
+)  # fmt: skip
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def provider() -> None:
+    """Check, record or parse one provider's answers. Writes no price."""
+
+
+@provider.command()
+@click.argument("name")
+@output_option
+@click.pass_obj
+def check(obj: dict[str, Any], name: str, output: str) -> None:
+    """Ask NAME's live service now and print what comes of its answer."""
+    app = App(obj["config"])
+    it, config = _one(app, name)
+    payloads = _fetch(app, it, config)
+    _print(app, it, payloads, output)
+
+
+@provider.command()
+@click.argument("name")
+@click.option("--to", "target", type=click.Path(path_type=Path), help="File to write.")
+@click.pass_obj
+def record(obj: dict[str, Any], name: str, target: Path | None) -> None:
+    """Save NAME's live answers as a fixture, with secrets and addresses taken out."""
+    from tracker.report.recording import recording_of
+
+    app = App(obj["config"])
+    it, config = _one(app, name)
+    payloads = _fetch(app, it, config)
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    target = target or Path(f"{name}-{stamp}.json")
+    secrets = app.settings.secret_values()
+    text = json.dumps(recording_of(it.name, payloads, secrets), indent=1, ensure_ascii=False)
+    try:
+        target.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise Exit(EXIT_USAGE, f"{target}: {error.strerror}") from None
+    render.say(f"{target}: {len(payloads)} answers, {len(text):,} characters; look through it "
+               "before you send it to anyone")  # fmt: skip
+
+
+@provider.command()
+@click.argument("name")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@output_option
+@click.pass_obj
+def parse(obj: dict[str, Any], name: str, files: tuple[Path, ...], output: str) -> None:
+    """Parse recorded FILES of NAME: recordings, or bare answers saved to a file."""
+    from tracker import registry
+
+    app = App(obj["config"])
+    it = registry.load(name.lower())
+    payloads = [payload for file in files for payload in read_file(file)]
+    _print(app, it, payloads, output)
+
+
+def read_file(file: Path) -> list[Payload]:
+    """A recording's payloads, or one payload for a bare answer. Raises Exit (usage)."""
+    from tracker.provider import Payload, payload_from_dict
+
+    try:
+        if file.stat().st_size > MAX_FILE_BYTES:
+            raise Exit(EXIT_USAGE, f"{file}: larger than {MAX_FILE_BYTES >> 20} MiB")
+        body = file.read_bytes()
+    except OSError as error:
+        raise Exit(EXIT_USAGE, f"{file}: {error.strerror}") from None
+    bare = [Payload(url="", body=body, fetched_at=datetime.now(UTC))]
+    if RECORDING_FORMAT.encode() not in body[:4096]:
+        return bare
+    try:
+        data = json.loads(body)
+        return [payload_from_dict(item) for item in data["payloads"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise Exit(EXIT_USAGE, f"{file}: not a recording ({error})") from None
+
+
+def _one(app: App, name: str) -> tuple[Provider[Any], ProviderConfig]:
+    chosen, left_out = enabled(app, [name.lower()])
+    if not chosen:
+        raise Exit(EXIT_USAGE, f"{left_out[0][0]}: {left_out[0][1]}")
+    return chosen[0]
+
+
+def _fetch(app: App, it: Provider[Any], config: ProviderConfig) -> list[Payload]:
+    from tracker.collect import fetch_once
+    from tracker.provider import FetchError
+
+    with app.collector(dry_run=True) as collector, render.progress("asking", [it.name]):
+        try:
+            return list(asyncio.run(fetch_once(collector, it, config, CHECK_DEADLINE_S)))
+        except FetchError as error:
+            raise Exit(EXIT_ALL_FAILED, f"{it.name}: {error}") from None
+
+
+def _print(app: App, it: Provider[Any], payloads: Sequence[Payload], output: str) -> None:
+    from tracker.collect import digest
+    from tracker.domain.quality import Known
+    from tracker.provider import ParseError
+
+    try:
+        found = digest(it, payloads, app.catalogue, fx={}, known=Known(), rules=app.rules())
+    except ParseError as error:
+        raise Exit(
+            EXIT_ALL_FAILED,
+            f"{it.name}: unexpected answer: {error}; if it came from the live service, please "
+            f"report it with a recording (gpucost provider record {it.name})",
+        ) from None
+    rows = [_row(o, None) for o in found.accepted]
+    rows += [_row(h.offer, f"{h.gate}: {h.reason}") for h in found.held]
+    document = _document(it, found)
+    if output in ("table", "wide"):
+        _table(rows, document)
+    else:
+        render.print_rows(output, rows, COLUMNS, document)
+    if not rows:
+        raise Exit(EXIT_NO_MATCH, f"{it.name}: no offers in the answer; see the reasons above")
+
+
+def _document(it: Provider[Any], found: Digest) -> dict[str, Any]:
+    counted = Counter(r.reason for r in found.rejected)
+    samples = {r.reason: r.sample for r in reversed(found.rejected)}
+    return {
+        "provider": it.name,
+        "complete": found.parsed.complete,
+        "incomplete_reason": found.parsed.incomplete_reason,
+        "offers": len(found.accepted),
+        "quarantined": len(found.held),
+        "duplicates": found.assessment.duplicates,
+        "rejected_total": len(found.rejected),
+        "rejected": [
+            {"reason": reason, "count": n, "sample": samples[reason]}
+            for reason, n in counted.most_common()
+        ],
+        "unmapped": [{"name": u.name, "vram": u.vram, "rows": u.rows} for u in found.unmapped],
+        "verdict": found.assessment.verdict,
+    }
+
+
+def _row(o: Offer, quarantined: str | None) -> dict[str, Any]:
+    x = o.listed
+    return {
+        "source_id": x.source_id, "provider": o.provider, "gpu": o.gpu.key,
+        "gpu_raw": x.gpu_name, "gpus": x.gpu_count, "vram_gb": o.gpu.vram_gb,
+        "slice": o.gpu.is_slice, "market": x.market, "tier": x.tier, "price_kind": x.price_kind,
+        "price_usd_per_machine_hour": render.usd_text(o.price.usd),
+        "price_usd_per_gpu_hour": render.usd_text(o.price_per_gpu.usd),
+        "price_native": x.price.amount, "currency": x.price.currency, "price_unit": x.price.unit,
+        "region": x.region, "country": x.country, "interconnect": x.interconnect,
+        "vcpus": x.vcpus, "ram_gib": x.ram_gib, "dedicated": x.dedicated,
+        "availability": x.extras.availability, "stock_label": x.extras.stock_label,
+        "reliability": x.extras.reliability,
+        "billing_increment_seconds": x.terms.billing_increment_seconds,
+        "minimum_seconds": x.terms.minimum_seconds,
+        "commitment_hours": x.terms.commitment_hours,
+        "disk_included_gb": x.terms.disk_included_gb,
+        "disk_usd_per_gb_hour": x.terms.disk_usd_per_gb_hour,
+        "egress_usd_per_gb": x.terms.egress_usd_per_gb,
+        "interruption_percent_max": x.extras.interruption_percent_max,
+        "valid_as_of": x.extras.valid_as_of.isoformat() if x.extras.valid_as_of else None,
+        "ranked": quarantined is None and not o.gpu.is_slice and not x.terms.commitment_unknown,
+        "quarantined": quarantined, "notes": list(x.notes),
+    }  # fmt: skip
+
+
+def _table(rows: Sequence[Mapping[str, Any]], document: Mapping[str, Any]) -> None:
+    render.print_table(
+        ("GPU", "GPUS", "MARKET", "TIER", "REGION", "$/GPU-H", "$/MACHINE-H", "STOCK", "ID",
+         "NOTE"),
+        [[r["gpu"], render.count(r["gpus"]), r["market"].replace("_", "-"), r["tier"],
+          r["region"] or render.DASH, f"${r['price_usd_per_gpu_hour']}",
+          f"${r['price_usd_per_machine_hour']}", r["availability"], r["source_id"],
+          f"quarantined: {r['quarantined']}" if r["quarantined"] else "; ".join(r["notes"])[:60]]
+         for r in rows],
+        right=frozenset({"GPUS", "$/GPU-H", "$/MACHINE-H"}),
+    )  # fmt: skip
+    for item in document["rejected"]:
+        render.say(f"rejected {item['count']:,}: {item['reason']} (such as {item['sample'][:100]})")
+    for item in document["unmapped"]:
+        render.say(f"unknown GPU name {item['name']!r} ({item['vram']}), {item['rows']} rows")
+    if not document["complete"]:
+        render.say(f"incomplete: {document['incomplete_reason']}")
+    render.say(f"{document['offers']:,} offers, {document['quarantined']:,} quarantined, "
+               f"{document['rejected_total']:,} rows rejected")  # fmt: skip

@@ -1,0 +1,209 @@
+"""The main question: what is the cheapest way to run a job?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
+
+from tracker.domain.cost import Bill, BreakEven, CostInputs, SpeedUp, break_even, speed_up
+from tracker.domain.gpu import Catalogue
+from tracker.domain.job import Job, NoEstimate, RuntimeEstimate, runtime_for
+from tracker.domain.money import PerMachineHour, from_micro_usd
+from tracker.domain.offer import Availability, Market, Terms
+from tracker.domain.rank import Candidate, Ranked, cheapest, rank
+from tracker.report.discounts import DiscountBook
+from tracker.report.filters import Filters, Selection, is_stale, select
+from tracker.store.reads import StoredOffer
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One way to run the job. ``rank`` starts at 1 and counts within what the filters left."""
+
+    rank: int
+    offer: StoredOffer
+    bill: Bill
+    estimate: RuntimeEstimate
+    stale: bool
+    discount_percent: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One GPU's best way against another's.
+
+    ``break_even`` is the price at which *left* costs as much as *right* (None when no price would
+    do, or when a bill is not fully known).
+    """
+
+    left: Row
+    right: Row
+    break_even: BreakEven | None
+    speed: SpeedUp
+
+
+@dataclass(frozen=True, slots=True)
+class CheapestReport:
+    """The answer, with everything that was left out and why."""
+
+    job: Job
+    filters: Filters
+    now: datetime
+    rows: tuple[Row, ...]
+    best_by_gpu: tuple[Row, ...]
+    comparison: Comparison | None
+    considered: int  # offers that could run the job under the filters
+    total_offers: int
+    excluded: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def only_stale(self) -> bool:
+        """Nothing fresh is left, but stale offers would match."""
+        return not self.rows and self.excluded["stale"] > 0
+
+
+def cheapest_report(
+    offers: Sequence[StoredOffer],
+    job: Job,
+    filters: Filters,
+    catalogue: Catalogue,
+    now: datetime,
+    *,
+    top: int | None,
+    total_offers: int,
+    discounts: DiscountBook | None = None,
+    compare: tuple[str, str] | None = None,
+) -> CheapestReport:
+    """Filter, estimate, bill and rank. ``top`` None ranks all of them.
+
+    *offers* may leave out GPUs that the question is not about; *total_offers* counts them all.
+    Raises UnknownGpu when a filter names a GPU that nobody knows.
+    """
+    if job.min_vram_gb is not None:
+        least = max(job.min_vram_gb, filters.min_vram_gb or Decimal(0))
+        filters = replace(filters, min_vram_gb=least)
+    selection = select(offers, filters, catalogue, now)
+    if total_offers > selection.total:
+        selection.excluded["other GPU"] += total_offers - selection.total
+    candidates = _candidates(selection, job, catalogue, discounts or DiscountBook())
+    ranking = rank(candidates, job) if top is None else cheapest(candidates, job, top)
+    for out in ranking.left_out:
+        selection.excluded[out.reason] += 1
+    rows = tuple(_row(i, ranked, now) for i, ranked in enumerate(ranking.rows, 1))
+    best = _best_by_gpu(candidates, rows, job, filters, catalogue, now)
+    return CheapestReport(
+        job=job,
+        filters=filters,
+        now=now,
+        rows=rows,
+        best_by_gpu=best,
+        comparison=_compare(candidates, job, catalogue, now, compare),
+        considered=len(candidates) - len(ranking.left_out),
+        total_offers=total_offers,
+        excluded=selection.excluded,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """A stored offer with the discount that holds for it."""
+
+    offer: StoredOffer
+    discount_percent: Decimal | None
+
+
+def _candidates(
+    selection: Selection, job: Job, catalogue: Catalogue, discounts: DiscountBook
+) -> list[Candidate[Priced]]:
+    estimates: dict[str, RuntimeEstimate | NoEstimate] = {}
+    found: list[Candidate[Priced]] = []
+    for o in selection.kept:
+        estimate = estimates.get(o.gpu_key)
+        if estimate is None:
+            estimate = estimates[o.gpu_key] = runtime_for(job, o.gpu_key, catalogue)
+        if isinstance(estimate, NoEstimate):
+            selection.excluded["no estimate for the GPU"] += 1
+            continue
+        if o.commitment_unknown:
+            selection.excluded["sold for a term that is not stated"] += 1
+            continue
+        found.append(candidate_of(o, estimate, discounts))
+    return found
+
+
+def candidate_of(
+    o: StoredOffer, estimate: RuntimeEstimate, discounts: DiscountBook
+) -> Candidate[Priced]:
+    """A stored offer with its hours, its discount taken off."""
+    percent = discounts.percent_for(o)
+    usd = from_micro_usd(o.price_micro_usd)
+    if percent is not None:
+        usd = usd * (100 - percent) / 100
+    terms = Terms(
+        billing_increment_seconds=o.billing_increment_seconds,
+        minimum_seconds=o.minimum_seconds,
+        commitment_hours=o.commitment_hours,
+        commitment_unknown=o.commitment_unknown,
+        disk_included_gb=o.disk_included_gb,
+        disk_usd_per_gb_hour=o.disk_usd_per_gb_hour,
+        egress_usd_per_gb=o.egress_usd_per_gb,
+    )
+    return Candidate(
+        item=Priced(o, percent),
+        inputs=CostInputs(
+            PerMachineHour(usd), o.gpu_count, Market(o.market), terms, o.max_duration_hours
+        ),
+        estimate=estimate,
+        provider=o.provider,
+        source_id=o.native_id,
+        key=o.key,
+        tier=o.tier,
+        region=o.region,
+        availability=Availability(o.availability),
+        reliability=o.reliability,
+    )
+
+
+def _row(position: int, ranked: Ranked[Priced], now: datetime) -> Row:
+    priced = ranked.candidate.item
+    return Row(
+        position, priced.offer, ranked.bill, ranked.candidate.estimate,
+        is_stale(priced.offer, now), priced.discount_percent,
+    )  # fmt: skip
+
+
+def _best_by_gpu(
+    candidates: Iterable[Candidate[Priced]], rows: Sequence[Row], job: Job, filters: Filters,
+    catalogue: Catalogue, now: datetime,
+) -> tuple[Row, ...]:  # fmt: skip
+    """The best row of each GPU asked for, so that a crowded market hides none of them."""
+    groups: dict[str, list[Candidate[Priced]]] = {}
+    for c in candidates:
+        groups.setdefault(c.item.offer.gpu_family, []).append(c)
+    best = [ranked for group in groups.values() for ranked in cheapest(group, job, 1).rows]
+    best.sort(key=lambda r: (r.bill.at_least_usd, r.candidate.standing))
+    place = {row.offer.key: row.rank for row in rows}
+    return tuple(_row(place.get(r.candidate.key, 0), r, now) for r in best)
+
+
+def _compare(
+    candidates: Sequence[Candidate[Priced]], job: Job, catalogue: Catalogue, now: datetime,
+    pair: tuple[str, str] | None,
+) -> Comparison | None:  # fmt: skip
+    if pair is None:
+        return None
+    sides: list[Row] = []
+    for name in pair:
+        keys = catalogue.select(name)
+        group = [c for c in candidates if c.item.offer.gpu_key in keys]
+        ranking = cheapest(group, job, 1)
+        if not ranking.rows:
+            return None
+        sides.append(_row(0, ranking.rows[0], now))
+    left, right = sides
+    return Comparison(
+        left, right, break_even(left.bill, right.bill), speed_up(left.bill, right.bill)
+    )

@@ -1,0 +1,43 @@
+"""Negotiated percentages off list prices, as typed into a price book."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+
+from tracker.domain.offer import Discount
+from tracker.store.reads import StoredOffer
+
+
+@dataclass(frozen=True, slots=True)
+class DiscountBook:
+    """The discounts in force. The one that names most (GPU, then market) wins; never added up."""
+
+    by_provider: dict[str, list[Discount]] = field(default_factory=dict)
+
+    @classmethod
+    def at(cls, discounts: Iterable[Discount], now: datetime) -> DiscountBook:
+        """Those of *discounts* that hold at *now*: neither expired nor of a later day."""
+        book: dict[str, list[Discount]] = {}
+        for d in discounts:
+            if d.valid_as_of <= now.date() and now < d.expires_at:
+                book.setdefault(d.provider, []).append(d)
+        return cls(book)
+
+    def percent_for(self, offer: StoredOffer) -> Decimal | None:
+        """The percentage off *offer*'s price, or None. A typed price is never discounted again."""
+        if offer.valid_as_of is not None:
+            return None
+        fitting = [
+            d
+            for d in self.by_provider.get(offer.provider, ())
+            if d.gpu in (None, offer.gpu_key, offer.gpu_family) and d.market in (None, offer.market)
+        ]
+        if not fitting:
+            return None
+        return max(
+            fitting, key=lambda d: (d.gpu == offer.gpu_key, d.gpu is not None,
+                                    d.market is not None, d.valid_as_of, d.percent)
+        ).percent  # fmt: skip

@@ -1,0 +1,76 @@
+"""How each provider stands: its last good poll, its failures, and what its feed hides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from tracker.store import reads
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from tracker.store.status import StoredPoll, StoredProvider
+
+# List prices may stand still for months; a feed whose every byte does is more likely dead.
+UNCHANGED_ALARM = timedelta(days=14)
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderHealth:
+    """One provider's row of ``gpucost providers``. ``last_poll`` may be a failed one."""
+
+    provider: StoredProvider
+    last_poll: StoredPoll | None
+    stale: bool
+    unchanged_since: datetime | None  # set when the content has not moved for suspiciously long
+
+    def as_dict(self, now: datetime) -> dict[str, Any]:
+        """Plain values for output."""
+        p = self.provider
+        age = None if p.last_ok_at is None else int((now - p.last_ok_at).total_seconds())
+        rejects = (self.last_poll.rejects or {}) if self.last_poll else {}
+        return {
+            "provider": p.slug,
+            "kind": p.kind,
+            "last_ok_at": p.last_ok_at,
+            "age_seconds": age,
+            "stale": self.stale,
+            "last_status": p.last_status,
+            "last_error": p.last_error,
+            "consecutive_failures": p.consecutive_failures,
+            "offers": p.offers,
+            "quarantined": p.quarantined,
+            "rejected": self.last_poll.rejected if self.last_poll else None,
+            "rejects": {reason: found.get("count") for reason, found in rejects.items()},
+            "unmapped": p.unmapped,
+            "unchanged_since": self.unchanged_since,
+            "every_seconds": p.every_seconds,
+        }
+
+
+def provider_health(connection: psycopg.Connection[Any], now: datetime) -> list[ProviderHealth]:
+    """Every provider ever polled, and every seller known from a price book, by name."""
+    health = []
+    for provider in reads.providers(connection):
+        latest = reads.polls(connection, provider.slug, limit=1)
+        health.append(
+            ProviderHealth(
+                provider, latest[0] if latest else None, _stale(provider, now),
+                _unchanged(provider, now),
+            )
+        )  # fmt: skip
+    return health
+
+
+def _stale(provider: StoredProvider, now: datetime) -> bool:
+    if provider.last_ok_at is None or provider.ttl_seconds is None:
+        return False
+    return now >= provider.last_ok_at + timedelta(seconds=provider.ttl_seconds)
+
+
+def _unchanged(provider: StoredProvider, now: datetime) -> datetime | None:
+    since = provider.content_since
+    typed = provider.facts.get("key") == "none" and provider.slug == "pricebook"
+    return since if since is not None and not typed and now - since > UNCHANGED_ALARM else None
