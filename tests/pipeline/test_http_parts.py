@@ -11,7 +11,7 @@ from itertools import pairwise
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.web import NOW, FakeClock
@@ -29,6 +29,7 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[a:b] for a, b in pairwise(marks)]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.binary(max_size=12).map(lambda b: b.translate(None, b"\r\n")), max_size=12),
     st.sampled_from([b"\n", b"\r\n"]),
@@ -48,6 +49,7 @@ def test_lines_come_out_whole_however_they_are_cut(
     assert sieve.finish() == b"".join(line + b"\n" for line in expected)
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=500), min_size=1, max_size=4), st.lists(st.integers(0, 3000)))
 def test_gzip_however_it_is_cut(members: list[bytes], places: list[int]) -> None:
     packed = b"".join(gzip.compress(member) for member in members)
@@ -57,6 +59,7 @@ def test_gzip_however_it_is_cut(members: list[bytes], places: list[int]) -> None
     assert out == b"".join(members)
 
 
+@settings(deadline=None)
 @given(st.binary(min_size=1, max_size=500), st.integers(1, 400))
 def test_a_cut_gzip_stream_is_noticed(content: bytes, missing: int) -> None:
     packed = gzip.compress(content)
@@ -75,6 +78,7 @@ def test_decoded_pieces_are_small() -> None:
     assert max(sizes) <= 256 * 1024
 
 
+@settings(deadline=None)
 @given(st.integers(-3600, 10**7))
 def test_retry_after_as_seconds_and_as_date_agree(seconds: int) -> None:
     date = format_datetime(NOW + timedelta(seconds=seconds), usegmt=True)
@@ -83,12 +87,14 @@ def test_retry_after_as_seconds_and_as_date_agree(seconds: int) -> None:
     assert retry_after_s({"retry-after": date}, NOW) == expected
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(["Retry-After", "Date"]), st.text(max_size=30)))
 def test_no_header_breaks_retry_after(headers: dict[str, str]) -> None:
     asked = retry_after_s(headers, datetime(2026, 1, 1, tzinfo=UTC))
     assert asked is None or asked >= 0
 
 
+@settings(deadline=None)
 @given(st.integers(1, 60), st.integers(0, 2**32))
 def test_backoff_is_full_jitter_under_a_bound(attempt: int, seed: int) -> None:
     limits = Limits(backoff_s=1, max_backoff_s=20)
@@ -103,6 +109,7 @@ def test_backoff_spreads_over_its_whole_range() -> None:
     assert max(pauses) > 3.8
 
 
+@settings(deadline=None)
 @given(st.integers(1, 12), st.floats(0.5, 10), st.integers(1, 5))
 def test_the_gap_holds_for_any_number_of_tasks(tasks: int, gap_s: float, concurrency: int) -> None:
     clock = FakeClock()
@@ -151,6 +158,7 @@ SECRET = st.text(alphabet="abcXYZ019-_.~+/=%&# é", min_size=4, max_size=20).fil
 )
 
 
+@settings(deadline=None)
 @given(
     SECRET,
     st.sampled_from(["key", "API_KEY", "Token", "access_token", "Signature", "sig", "password"]),
@@ -169,6 +177,7 @@ def test_no_url_keeps_its_secret(
     assert cleaned == f"https://api.example:8443/a/b?{'&'.join(pairs)}"
 
 
+@settings(deadline=None)
 @given(SECRET, st.integers(0, 2))
 def test_a_configured_secret_is_found_anywhere_in_a_url(secret: str, place: int) -> None:
     parts = ["p", "q", "r"]

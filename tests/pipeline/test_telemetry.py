@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tracker.telemetry import HIDDEN, RedactingFilter, Redactor, one_line, setup_logging
@@ -42,6 +42,7 @@ def root_logger() -> Iterator[logging.Logger]:
 # -- registered values -----------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(secret=SECRETS, before=TEXT, after=TEXT, others=st.lists(SECRETS, max_size=3))
 def test_a_registered_secret_never_survives(
     secret: str, before: str, after: str, others: list[str]
@@ -62,6 +63,7 @@ def test_a_registered_secret_never_survives(
         assert spelling not in redact(before + spelling + after)
 
 
+@settings(deadline=None)
 @given(secret=SECRETS, cut=st.integers(1, 23), before=TEXT, after=TEXT)
 def test_a_secret_within_another_leaves_no_tail(
     secret: str, cut: int, before: str, after: str
@@ -86,6 +88,7 @@ def test_text_without_secrets_is_untouched() -> None:
         assert redact(text) == text
 
 
+@settings(deadline=None)
 @given(secret=TOKENS, text=TEXT)
 def test_data_is_changed_only_at_registered_values(secret: str, text: str) -> None:
     assume(secret not in text)
@@ -105,6 +108,7 @@ def test_the_password_of_a_url_is_registered_in_both_spellings() -> None:
 # -- patterns: secrets that nobody registered ------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(secret=TOKENS, before=TEXT, after=TEXT)
 @pytest.mark.parametrize(
     "shape",
@@ -166,6 +170,7 @@ def test_exceptions_with_their_causes() -> None:
     assert redact.error(ValueError("x" * 500), limit=20) == "x" * 19 + "…"
 
 
+@settings(deadline=None)
 @given(st.text(), st.integers(0, 20))
 def test_one_line_is_one_line(text: str, limit: int) -> None:
     line = one_line(text, limit)
@@ -206,6 +211,7 @@ def test_json_records_with_a_traceback(root_logger: logging.Logger) -> None:
     assert "stack" in record
 
 
+@settings(deadline=None)
 @given(secret=SECRETS, where=st.integers(0, 4))
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_no_record_shows_a_secret(log_format: str, secret: str, where: int) -> None:

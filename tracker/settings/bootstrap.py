@@ -72,21 +72,26 @@ def _env_layer(env: Mapping[str, str]) -> dict[str, Any]:
     layer: dict[str, Any] = {
         name: lowered[prefix + name] for name in names if prefix + name in lowered
     }
-    aliases: Any = None
+    aliases: dict[str, Any] = {}
     if f"{prefix}aliases" in lowered:
-        try:
-            aliases = json.loads(lowered[f"{prefix}aliases"])
-        except ValueError:
-            raise SettingsError(f"{PREFIX}ALIASES: must be a JSON object") from None
+        aliases = _json_object(f"{PREFIX}ALIASES", lowered[f"{prefix}aliases"])
     start = f"{prefix}aliases{DELIMITER}"
     single = {k.removeprefix(start): v for k, v in lowered.items() if k.startswith(start)}
     if any(DELIMITER in name for name in single):
         raise SettingsError(f"{PREFIX}ALIASES: a GPU name with {DELIMITER} in it needs the file")
-    if single and (aliases is None or isinstance(aliases, dict)):
-        aliases = {**(aliases or {}), **single}
-    if aliases is not None:
-        layer["aliases"] = aliases
+    if aliases or single:
+        layer["aliases"] = {**aliases, **single}
     return sources.tidy(layer, Path.cwd(), env, f"{PREFIX}DATABASE_URL")
+
+
+def _json_object(variable: str, text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise SettingsError(f"{variable}: must be a JSON object")
+    return value
 
 
 def _text(name: str, value: object) -> str | None:

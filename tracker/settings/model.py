@@ -25,6 +25,7 @@ from tracker.settings import sources
 from tracker.settings.errors import explain
 from tracker.settings.sources import PREFIX, SettingsError
 
+_TABLES = ("aliases", "http", "providers", "quality")
 _SECRET_WORDS = ("key", "token", "secret", "password")
 
 
@@ -185,6 +186,11 @@ def _env_layer(env: Mapping[str, str]) -> dict[str, Any]:
     except (pydantic_settings.SettingsError, ValueError) as error:
         field = str(error).partition('"')[2].partition('"')[0] or "pricebook_paths"
         raise SettingsError(f"{PREFIX}{field.upper()}: must be JSON") from None
+    for name, value in env.items():
+        field = name.upper().removeprefix(PREFIX).lower()
+        # pydantic-settings takes null for "not set", and then passes over GPUCOST_X__Y as well.
+        if name.upper().startswith(PREFIX) and field in _TABLES and value.strip() == "null":
+            raise SettingsError(f"{name.upper()}: must be a JSON object")
     for twin in sources.FILE_TWINS:
         named = [v for k, v in env.items() if k.upper() == f"{PREFIX}{twin.upper()}" and v]
         if named:
