@@ -1,0 +1,58 @@
+"""The monthly partitions of price_span: made when the first span of a month is about to close."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+
+# Two recorders may need the same new month at the same moment. Any number, the same for all.
+_LOCK = 0x6770755F7370616E
+
+
+def month_of(moment: datetime) -> datetime:
+    """The first instant (UTC) of the month that *moment* lies in."""
+    return moment.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+def next_month(month: datetime) -> datetime:
+    """The first instant of the month after *month* (itself a first instant)."""
+    return month_of(month + timedelta(days=32))
+
+
+def partition_name(month: datetime) -> str:
+    """The table that holds the spans closed in *month*."""
+    return f"price_span_{month:%Y_%m}"
+
+
+def ensure(cursor: psycopg.Cursor[Any], months: Iterable[datetime]) -> None:
+    """Make the partitions of *months* that are missing, within the caller's transaction.
+
+    A table is made beside the parent and then attached: that lets others read and write the
+    parent meanwhile, which CREATE TABLE ... PARTITION OF would not.
+    """
+    wanted = sorted(set(months))
+    present = _present(cursor)
+    if all(partition_name(month) in present for month in wanted):
+        return
+    cursor.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+    present = _present(cursor)  # another recorder may just have made them
+    for month in wanted:
+        name = partition_name(month)
+        if name not in present:
+            start, end = month.isoformat(), next_month(month).isoformat()
+            cursor.execute(f"CREATE TABLE {name} (LIKE price_span INCLUDING ALL)")
+            cursor.execute(
+                f"ALTER TABLE price_span ATTACH PARTITION {name}"
+                f" FOR VALUES FROM ('{start}') TO ('{end}')"
+            )
+
+
+def _present(cursor: psycopg.Cursor[Any]) -> set[str]:
+    cursor.execute(
+        "SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid"
+        " WHERE i.inhparent = 'price_span'::regclass"
+    )
+    return {name for (name,) in cursor}

@@ -1,0 +1,188 @@
+"""What a poll's changes write: spans that close, offers that open, go, or move in place.
+
+All functions work inside the recorder's transaction, which holds the provider's row.
+"""
+
+# Statements are put together from names of the schema only; values travel as parameters.
+# ruff: noqa: S608
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from operator import itemgetter
+from typing import Any
+
+import psycopg
+from sqlalchemy import Column
+
+from tracker.domain.offer import Offer
+from tracker.domain.spans import Changes, Live, Moving
+from tracker.store.arrays import Batch, literal
+from tracker.store.schema import offer, offer_now, price_span
+
+Cursor = psycopg.Cursor[Any]
+
+_now, _offer = offer_now.c, offer.c
+_MOVING = list(_now)[_now.keys().index("price_native") : _now.keys().index("valid_from")]
+_IDENTITY = list(_now)[_now.keys().index("source_id") : _now.keys().index("price_native")]
+_identity_names = ", ".join(column.name for column in _IDENTITY)
+_moving_names = ", ".join(column.name for column in _MOVING)
+
+_UPDATE = Batch([_now.offer_id, *_MOVING])
+_OPEN = Batch([_now.key, *_IDENTITY, _offer.gpu_raw, _offer.source_url, _offer.notes, *_MOVING])
+
+
+def _values(columns: Iterable[Column[Any]]) -> str:
+    return ", ".join(_OPEN.values[column.name] for column in columns)
+
+
+# An identity that was seen before keeps its row; what this statement inserts is not visible to
+# its own reads, so both halves are needed.
+_OPEN_SQL = f"""
+WITH r AS MATERIALIZED (SELECT * FROM {_OPEN.source}),
+made AS (
+    INSERT INTO offer (key, {_identity_names}, gpu_raw, source_url, notes, first_seen_at)
+    SELECT r.key, {_values(_IDENTITY)}, r.gpu_raw, r.source_url, {_values([_offer.notes])}, %s
+    FROM r ON CONFLICT (key) DO NOTHING RETURNING id, key
+),
+ids AS (
+    SELECT id, key FROM made
+    UNION ALL SELECT o.id, o.key FROM r JOIN offer o ON o.key = r.key
+)
+INSERT INTO offer_now (offer_id, key, {_identity_names}, {_moving_names}, valid_from)
+SELECT ids.id, r.key, {_values(_IDENTITY)}, {_values(_MOVING)}, %s
+FROM r JOIN ids ON ids.key = r.key
+RETURNING key, offer_id
+"""
+
+_SPAN_COLUMNS = [c.name for c in price_span.c if c.name != "valid_to"]
+_CLOSE_SQL = f"""
+INSERT INTO price_span ({", ".join(_SPAN_COLUMNS)}, valid_to)
+SELECT {", ".join(f"n.{name}" for name in _SPAN_COLUMNS)}, c.valid_to
+FROM unnest(%s::int8[], %s::timestamptz[]) AS c (offer_id, valid_to)
+JOIN offer_now n ON n.offer_id = c.offer_id
+"""
+
+_UPDATE_SQL = f"""
+UPDATE offer_now n SET {", ".join(f"{c.name} = {_UPDATE.values[c.name]}" for c in _MOVING)},
+    valid_from = coalesce(%s, n.valid_from), seen_until = NULL
+FROM {_UPDATE.source} WHERE n.offer_id = r.offer_id
+"""
+
+_LOAD_SQL = f"""
+SELECT key, offer_id, seen_until, {_moving_names}
+FROM offer_now WHERE source_id = %s
+"""
+
+
+class Inconsistent(RuntimeError):
+    """The store holds other rows than remembered: nothing was written, the next poll reloads."""
+
+
+@dataclass(slots=True)
+class Remembered:
+    """The open offers of one source and their ids."""
+
+    live: Live = field(default_factory=Live)
+    ids: dict[bytes, int] = field(default_factory=dict)
+
+
+def load_live(connection: psycopg.Connection[Any], source_id: int) -> Remembered:
+    """Read what is open of a source."""
+    # Binary: half the time for keys and numbers.
+    with connection.cursor(binary=True) as cursor:
+        rows = cursor.execute(_LOAD_SQL, (source_id,)).fetchall()
+    new, cut = tuple.__new__, slice(3, None)
+    states = {row[0]: new(Moving, row[cut]) for row in rows}
+    flags = 3 + Moving._fields.index("flags")
+    for row in rows:
+        if row[flags] is not None:
+            states[row[0]] = states[row[0]]._replace(flags=tuple(row[flags]))
+    seen_until = {row[0]: row[2] for row in rows if row[2] is not None}
+    return Remembered(Live(states, seen_until), dict(map(itemgetter(0, 1), rows)))
+
+
+def write_changes(
+    cursor: Cursor,
+    known: Remembered,
+    changes: Changes,
+    seen: Mapping[bytes, Moving],
+    offers: Mapping[bytes, Offer],
+    source_id: int,
+    seller_ids: Mapping[str, int],
+    *,
+    polled_at: datetime,
+    last_ok_at: datetime | None,
+) -> dict[bytes, int]:
+    """Write *changes* and return the ids of the offers that opened."""
+    ids = known.ids
+    ends = [*changes.closed, *changes.resumed, *((key, polled_at) for key in changes.repriced)]
+    if ends:
+        _close(cursor, [ids[key] for key, _ in ends], [end for _, end in ends])
+    if changes.closed:
+        cursor.execute(
+            "DELETE FROM offer_now WHERE offer_id = ANY (%s::int8[])",
+            (literal([ids[key] for key, _ in changes.closed]),),
+        )
+    resumed = [key for key, _ in changes.resumed]
+    _update(cursor, ids, [*changes.repriced, *resumed], seen, valid_from=polled_at)
+    _update(cursor, ids, changes.updated, seen, valid_from=None)
+    _set_seen_until(cursor, [ids[key] for key in changes.confirmed], None)
+    _set_seen_until(cursor, [ids[key] for key in changes.unconfirmed], last_ok_at)
+    if not changes.opened:
+        return {}
+    rows = [
+        (key, *_identity_row(offers[key], source_id, seller_ids), *seen[key])
+        for key in changes.opened
+    ]
+    cursor.execute(_OPEN_SQL, [*_OPEN.parameters(rows), polled_at, polled_at])
+    _expect(cursor, len(rows))
+    return dict(cursor.fetchall())
+
+
+def _close(cursor: Cursor, ids: Sequence[int], ends: Iterable[datetime]) -> None:
+    cursor.execute(_CLOSE_SQL, (literal(ids), literal([end.isoformat() for end in ends])))
+    _expect(cursor, len(ids))
+
+
+def _update(
+    cursor: Cursor,
+    ids: Mapping[bytes, int],
+    keys: Sequence[bytes],
+    seen: Mapping[bytes, Moving],
+    *,
+    valid_from: datetime | None,
+) -> None:
+    if keys:
+        rows = [(ids[key], *seen[key]) for key in keys]
+        cursor.execute(_UPDATE_SQL, [valid_from, *_UPDATE.parameters(rows)])
+        _expect(cursor, len(keys))
+
+
+def _set_seen_until(cursor: Cursor, ids: Sequence[int], at: datetime | None) -> None:
+    if ids:
+        cursor.execute(
+            "UPDATE offer_now SET seen_until = %s WHERE offer_id = ANY (%s::int8[])",
+            (at, literal(ids)),
+        )
+        _expect(cursor, len(ids))
+
+
+def _expect(cursor: Cursor, rows: int) -> None:
+    if cursor.rowcount != rows:
+        raise Inconsistent(f"{rows} open offers were expected, {cursor.rowcount} found")
+
+
+def _identity_row(o: Offer, source_id: int, seller_ids: Mapping[str, int]) -> tuple[Any, ...]:
+    """The columns that say what an offer is, then the words of ``offer`` alone."""
+    x, t, gpu = o.listed, o.listed.terms, o.gpu
+    return (
+        source_id, seller_ids[o.provider], x.source_id, gpu.key, gpu.family, gpu.form_factor,
+        gpu.vram_gb, gpu.is_slice, x.gpu_count, x.market, x.tier, x.price_kind,
+        x.price.currency, x.price.unit, x.region, x.country, x.interconnect, x.vcpus, x.ram_gib,
+        x.dedicated, x.datacenter, x.upstream, t.billing_increment_seconds, t.minimum_seconds,
+        t.commitment_hours, t.commitment_unknown, t.disk_included_gb, t.disk_usd_per_gb_hour,
+        t.egress_usd_per_gb, x.gpu_name, x.source_url, x.notes,
+    )  # fmt: skip

@@ -1,0 +1,219 @@
+"""Recording polls: one poll, one transaction, and only what changed is written.
+
+The recorder remembers what is open of each source and compares in Python; ``provider.seq`` tells
+whether that memory still holds. The provider's row is locked meanwhile, so any number of daemons
+may record at once. A process killed at any moment leaves nothing half-written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg.types.json import Jsonb
+from sqlalchemy import Engine
+
+from tracker.domain import spans
+from tracker.store import partitions, poll_findings, poll_log, poll_rows
+from tracker.store.engine import translated
+from tracker.store.poll_findings import Findings
+from tracker.store.poll_log import ProviderRow
+from tracker.store.poll_rows import Remembered
+from tracker.store.poll_types import Poll, PollContext, Recorded
+from tracker.store.schema import ACCEPTED_STATUSES
+
+__all__ = ["Poll", "PollContext", "Recorded", "Recorder"]
+
+Cursor = psycopg.Cursor[Any]
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What is known of a source as of ``seq``."""
+
+    seq: int
+    remembered: Remembered
+    findings: Findings
+    sellers: dict[str, int] = field(default_factory=dict)
+    described: tuple[Any, ...] | None = None
+
+
+class Recorder:
+    """Records polls. One for a process; safe to use from several threads."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._memory: dict[str, _Memory] = {}
+        self._months: set[datetime] = set()
+
+    def record(self, poll: Poll) -> Recorded:
+        """Write *poll* in one transaction.
+
+        1. Lock the provider's row. 2. A poll without prices only counts as a failure; one that is
+        not newer than the last accepted is kept as late or duplicate. 3. Compare with what is open
+        and write the changes. 4. Quarantine, unknown GPUs, discounts, the poll itself, answers.
+
+        Raises StoreError; then nothing at all was written.
+        """
+        status = poll.effective_status  # compares and hashes: before the lock is taken
+        memory = self._memory.pop(poll.source, None)
+        months: set[datetime] = set()
+        with self._transaction() as cursor:
+            row = poll_log.lock(cursor, poll)
+            if status not in ACCEPTED_STATUSES:
+                recorded = poll_log.refuse(cursor, poll, row, status)
+            elif row.last_ok_at is not None and poll.polled_at <= row.last_ok_at:
+                recorded = poll_log.set_aside(cursor, poll, row)
+            else:
+                memory = _current(cursor, memory, row)
+                recorded = self._accept(cursor, poll, row, memory, months)
+        if memory is not None:
+            self._memory[poll.source] = memory
+        self._months |= months
+        return recorded
+
+    def context(self, source: str) -> PollContext:
+        """What the gates need to judge the next poll of *source*. Raises StoreError."""
+        memory = self._memory.pop(source, None)
+        with self._transaction() as cursor:
+            row = poll_log.find(cursor, source)
+            if row is None:
+                return PollContext()
+            memory = _current(cursor, memory, row)
+            complete, shrunk = poll_log.earlier_counts(cursor, row.id)
+        self._memory[source] = memory
+        held = memory.findings.held
+        prices = {key: h.accepted_micro_usd for (key, _), h in held.items() if h.accepted_micro_usd}
+        prices |= {key: s.micro_usd for key, s in memory.remembered.live.states.items()}
+        pending = {gate_key: h.pending for gate_key, h in held.items()}
+        return PollContext(
+            row.last_ok_at, prices, complete, shrunk, pending, row.content_sha256,
+            row.content_since, row.consecutive_failures,
+        )  # fmt: skip
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Cursor]:
+        # Straight to the driver: SQLAlchemy's share of a small poll would be the larger one.
+        with translated():
+            pooled = self._engine.raw_connection()
+            try:
+                connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]
+                try:
+                    with connection.cursor() as cursor:
+                        yield cursor
+                    connection.commit()
+                except BaseException:
+                    if connection.broken or connection.closed:
+                        pooled.invalidate()
+                    else:
+                        connection.rollback()
+                    raise
+            finally:
+                pooled.close()
+
+    def _accept(
+        self, cursor: Cursor, poll: Poll, row: ProviderRow, memory: _Memory, months: set[datetime]
+    ) -> Recorded:
+        complete, at = poll.status == "complete", poll.polled_at
+        known, live = memory.remembered, memory.remembered.live
+        changes = spans.diff(
+            live, poll.seen, polled_at=at, last_ok_at=row.last_ok_at, ttl=row.ttl,
+            complete=complete,
+        )  # fmt: skip
+        self._ensure_months(cursor, changes, at, months)
+        _ensure_sellers(cursor, memory, poll, changes)
+        opened = poll_rows.write_changes(
+            cursor, known, changes, poll.seen, poll.offers, row.id, memory.sellers,
+            polled_at=at, last_ok_at=row.last_ok_at,
+        )  # fmt: skip
+        findings = _write_findings(cursor, memory, poll, row)
+        _describe(cursor, memory, poll, row)
+        recorded = poll_log.write_poll(
+            cursor, poll_log.ACCEPT_SQL, poll, row, _accepted(poll, changes)
+        )
+        # Only now: whatever fails above or at the commit leaves the caller without this memory.
+        memory.seq = row.seq + 1
+        memory.findings = findings
+        known.live = spans.after(
+            live, changes, poll.seen, last_ok_at=row.last_ok_at, complete=complete
+        )
+        for key, _ in changes.closed:
+            del known.ids[key]
+        known.ids.update(opened)
+        return recorded
+
+    def _ensure_months(
+        self, cursor: Cursor, changes: spans.Changes, at: datetime, months: set[datetime]
+    ) -> None:
+        """Make the partitions of what closes now, and those of this month and the next."""
+        ends = {end for _, end in changes.closed} | {end for _, end in changes.resumed}
+        this = partitions.month_of(at)
+        months |= {partitions.month_of(end) for end in ends} | {this, partitions.next_month(this)}
+        if not months <= self._months:
+            partitions.ensure(cursor, months)
+
+
+def _current(cursor: Cursor, memory: _Memory | None, row: ProviderRow) -> _Memory:
+    """The memory if it still holds, else what the tables say."""
+    if memory is not None and memory.seq == row.seq:
+        return memory
+    remembered = poll_rows.load_live(cursor.connection, row.id)
+    return _Memory(row.seq, remembered, poll_findings.load_findings(cursor, row.id))
+
+
+def _ensure_sellers(cursor: Cursor, memory: _Memory, poll: Poll, changes: spans.Changes) -> None:
+    slugs = {poll.offers[key].provider for key in changes.opened} - memory.sellers.keys()
+    if not slugs:
+        return
+    wanted = sorted(slugs)  # one order for all recorders: no two wait for each other
+    cursor.execute("SELECT slug, id FROM provider WHERE slug = ANY (%s)", (wanted,))
+    memory.sellers.update(cursor)
+    for slug in wanted:
+        if slug not in memory.sellers:
+            cursor.execute(
+                "INSERT INTO provider (slug, kind) VALUES (%s, 'seller')"
+                " ON CONFLICT (slug) DO NOTHING",
+                (slug,),
+            )
+    cursor.execute("SELECT slug, id FROM provider WHERE slug = ANY (%s)", (wanted,))
+    memory.sellers.update(cursor)
+
+
+def _describe(cursor: Cursor, memory: _Memory, poll: Poll, row: ProviderRow) -> None:
+    """Keep the provider's facts, when they are not those of the last poll."""
+    described = (poll.kind, poll.marketplace, poll.default_tiers, dict(poll.facts))
+    if described != memory.described:
+        cursor.execute(
+            "UPDATE provider SET kind = %s, marketplace = %s, default_tiers = %s, facts = %s"
+            " WHERE id = %s",
+            (poll.kind, poll.marketplace, list(poll.default_tiers), Jsonb(described[3]), row.id),
+        )
+        memory.described = described
+
+
+def _write_findings(cursor: Cursor, memory: _Memory, poll: Poll, row: ProviderRow) -> Findings:
+    known, complete = memory.findings, poll.status == "complete"
+    held = poll_findings.write_quarantine(
+        cursor, known.held, row.id, poll.quarantined, poll.released, accepted=poll.seen.keys(),
+        before=memory.remembered.live.states, polled_at=poll.polled_at, complete=complete,
+    )  # fmt: skip
+    unmapped = poll_findings.write_unmapped(
+        cursor, known.unmapped, row.id, poll.unmapped, polled_at=poll.polled_at, complete=complete
+    )
+    discounts = known.discounts
+    if complete:
+        discounts = poll_findings.write_discounts(cursor, discounts, row.id, poll.discounts)
+    return Findings(held, unmapped, discounts)
+
+
+def _accepted(poll: Poll, changes: spans.Changes) -> Recorded:
+    return Recorded(
+        poll.status, 0, offers=len(poll.seen), opened=len(changes.opened) + len(changes.resumed),
+        changed=len(changes.repriced), closed=len(changes.closed) + len(changes.resumed),
+        updated=len(changes.updated), unchanged=changes.unchanged,
+        quarantined=len(poll.quarantined), rejected=poll_log.rejected_count(poll),
+    )  # fmt: skip
