@@ -34,10 +34,11 @@ from tracker.settings import (
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty home and working folder, and no system-wide file."""
+    """An ordinary user's empty home and working folder, and no system-wide file."""
     folder = tmp_path / "home"
     folder.mkdir()
     monkeypatch.chdir(folder)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setattr(sources, "SYSTEM_CONFIG", tmp_path / "etc" / "gpucost.toml")
     return folder
 
@@ -136,6 +137,16 @@ def test_defaults_need_no_file(home: Path) -> None:
     assert loaded.http.user_agent_contact is None
     xdg = load_settings(env=env_of(home, XDG_DATA_HOME="/srv/data"))
     assert xdg.data_dir == Path("/srv/data/gpucost")
+
+
+def test_roots_data_lie_where_another_account_may_reach_them(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert bootstrap(env_of(home)).data_dir == Path("/var/lib/gpucost")
+    assert load_settings(env=env_of(home)).data_dir == Path("/var/lib/gpucost")
+    chosen = env_of(home, GPUCOST_DATA_DIR="/srv/own")
+    assert bootstrap(chosen).data_dir == load_settings(env=chosen).data_dir == Path("/srv/own")
 
 
 def test_variables_win_over_the_file_key_by_key(home: Path) -> None:
