@@ -22,6 +22,9 @@ def run(connection: Connection) -> None:
             connection.scalars(text("SELECT relname FROM pg_class WHERE relispartition"))
         )
         connection.rollback()
+        # Less patient than for the advisory lock: who waits for a table makes others wait behind.
+        connection.execute(text("SET lock_timeout = '10s'"))
+        connection.commit()
         context.configure(
             connection=connection,
             target_metadata=metadata,
@@ -37,6 +40,7 @@ def run(connection: Connection) -> None:
     finally:
         # A failed migration leaves an aborted transaction, in which unlocking would fail too.
         connection.rollback()
+        connection.execute(text("RESET lock_timeout"))
         connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": ADVISORY_LOCK})
         connection.commit()
 
@@ -49,7 +53,9 @@ def main() -> None:
         return
     url = context.get_x_argument(as_dictionary=True).get("url")
     if url is None:
-        raise SystemExit("give the database: alembic -x url=postgresql://… (or gpucost db upgrade)")
+        raise SystemExit(
+            "give the database: alembic -c migrations/alembic.ini -x url=postgresql://…"
+        )
     engine = make_engine(url, application_name="gpucost migrate", statement_timeout_s=0)
     try:
         with engine.connect() as connection:

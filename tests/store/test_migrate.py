@@ -130,6 +130,18 @@ def test_database_of_a_newer_release_is_refused(database_url: str) -> None:
         assert "\n" not in str(caught.value)
 
 
+def test_developers_command(database_url: str) -> None:
+    ini = migrate.script_location() / "alembic.ini"
+    start = [sys.executable, "-W", "error", "-m", "alembic", "-c", str(ini)]
+    done = subprocess.run(
+        [*start, "-x", f"url={database_url}", "current"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"{migrate.head()} (head)\n"
+    done = subprocess.run([*start, "current"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "-x url=" in done.stderr
+
+
 def test_unreachable_database_is_one_line(tmp_path: Path) -> None:
     for action in (migrate.check, migrate.upgrade):
         with pytest.raises(DatabaseUnreachable) as caught:

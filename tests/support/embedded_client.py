@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 import signal
-import site
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -57,7 +56,7 @@ class Client:
         """``account``: whom to run as (root only). ``through``: a command to run it with."""
         python = interpreter_for(account)
         arguments = [*through, str(python), "-c", _SCRIPT, str(data_dir), str(bindir or "")]
-        paths = [str(REPOSITORY), *site.getsitepackages()]
+        paths = [str(REPOSITORY), *map(str, _package_folders())]
         environment = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(paths)}
         environment["PYTHONDONTWRITEBYTECODE"] = "1"
         self.process = subprocess.Popen(
@@ -81,7 +80,9 @@ class Client:
     def answer(self) -> str:
         """Wait for the answer to what was sent."""
         assert self.process.stdout is not None
-        return self.process.stdout.readline().rstrip()
+        line = self.process.stdout.readline()
+        assert line, f"the client ended with {self.process.wait(timeout=30)}"
+        return line.rstrip()
 
     def ask(self, command: str) -> str:
         """Send a command and return its answer."""
@@ -109,6 +110,11 @@ class Client:
                 pipe.close()
 
 
+def _package_folders() -> list[Path]:
+    """Return where our packages are: another interpreter does not look there by itself."""
+    return [Path(entry) for entry in sys.path if entry.endswith("site-packages")]
+
+
 def unprivileged_account() -> Account:
     """Return an account without rights for a child process: skips unless root can become it."""
     if os.geteuid() != 0:
@@ -127,7 +133,7 @@ def interpreter_for(account: Account | None) -> Path:
             break
     else:
         pytest.skip(f"no {name} that the account {account.name} can run: it is in a closed home")
-    for folder in (REPOSITORY, *map(Path, site.getsitepackages())):
+    for folder in (REPOSITORY, *_package_folders()):
         if not account.can_enter(folder):
             pytest.skip(f"the account {account.name} cannot read {folder}")
     return python

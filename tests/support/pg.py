@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -23,6 +24,7 @@ from tracker.store.embedded.account import choose_account
 from tracker.store.errors import StoreError
 
 _PREFIX = "gpucost-test-"
+_OWNER_LOCK = "owner.lock"
 _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - mkdtemp makes a private folder there
 _TEMPLATE = "gpucost_template"
 
@@ -45,26 +47,20 @@ def reachable_folder() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
     if account.switch:
         folder.chmod(0o711)
-    try:
+    with (folder / _OWNER_LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         yield folder
-    finally:
         shutil.rmtree(folder)
 
 
 def remove_leftovers() -> None:
     """Stop the servers and remove the folders of test runs that were killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        # Ours, and left by a run that had a server: a folder in the making has no lock yet.
-        if folder.stat().st_uid != os.geteuid() or not (folder / "postgres/users.lock").exists():
-            continue
-        try:
-            embedded = Embedded(folder)
-            if embedded.status().in_use:
-                continue
-            embedded.stop()
-        except StoreError:
-            continue
-        shutil.rmtree(folder, ignore_errors=True)
+        # The lock tells the folders of runs that live: the kernel frees it with the process.
+        with suppress(OSError, StoreError), (folder / _OWNER_LOCK).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            Embedded(folder).stop(force=True)
+            shutil.rmtree(folder)
 
 
 class TestServer:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import itertools
 import os
 import signal
 import socket
@@ -200,27 +199,16 @@ def _is_postgres_of(pid: int, pgdata: Path) -> bool:
 
     Not by its working directory: root in a container may not see that of another account.
     """
-    arguments = _arguments(pid)
-    if not arguments or os.path.basename(arguments[0]) not in {"postgres", "postmaster"}:
+    if not os.path.exists("/proc/self/cmdline"):
+        ps = ["/bin/ps", "-o", "command=", "-p", str(pid)]
+        listed = subprocess.run(ps, capture_output=True, text=True, check=False)  # noqa: S603
+        return f"postgres -D {pgdata} " in listed.stdout
+    try:
+        # Empty for a zombie.
+        raw = Path(f"/proc/{pid}/cmdline").read_bytes()
+        arguments = [os.fsdecode(part) for part in raw.split(b"\0")]
+        if os.path.basename(arguments[0]) not in {"postgres", "postmaster"}:
+            return False
+        return os.path.samefile(arguments[arguments.index("-D") + 1], pgdata)
+    except (OSError, ValueError, IndexError):
         return False
-    for flag, value in itertools.pairwise(arguments):
-        if flag == "-D":
-            try:
-                return os.path.samefile(value, pgdata)
-            except OSError:
-                return False
-    return False
-
-
-def _arguments(pid: int) -> list[str]:
-    """Return the command line of a process; empty for one that is gone or a zombie."""
-    if os.path.exists("/proc/self/cmdline"):
-        try:
-            raw = Path(f"/proc/{pid}/cmdline").read_bytes()
-        except OSError:
-            return []
-        return [os.fsdecode(part) for part in raw.split(b"\0")]
-    listed = subprocess.run(  # noqa: S603 - systems without /proc
-        ["/bin/ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
-    )
-    return listed.stdout.split()

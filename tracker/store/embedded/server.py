@@ -56,7 +56,8 @@ class Embedded:
         server when we are root. ``settings``: more lines for its configuration. ``durable=False``
         gives up safety against power loss for speed, for tests.
         """
-        self._base = (data_dir or default_data_dir()).expanduser().absolute() / "postgres"
+        # Resolved, because the account may not pass where our symbolic links lie.
+        self._base = (data_dir or default_data_dir()).expanduser().resolve() / "postgres"
         self._bindir = bindir
         self._account_name = account
         self._durable = durable
