@@ -177,8 +177,13 @@ class HttpClient(Protocol):
         headers: Mapping[str, str] | None = None,
         max_bytes: int = 2 * 2**30,
         max_kept_bytes: int = 64 * 2**20,
+        cache_variant: str | None = None,
     ) -> Payload:
-        """Stream a large text file and return a Payload of only the lines that *keep* accepts."""
+        """Stream a large text file and return a Payload of only the lines that *keep* accepts.
+
+        *cache_variant* names what *keep* keeps (and a version of it): given, an unchanged file is
+        not sent again.
+        """
         ...
 
 

@@ -104,7 +104,7 @@ async def _bulk(requests: Requests, config: AwsConfig) -> list[Payload]:
 
     async def region_file(region: str) -> Payload:
         url = base + paths.get(region, f"{BULK_PATH}/{region}/index.csv")
-        request = requests.http.stream_lines(url, bulk.keep_line)
+        request = requests.http.stream_lines(url, bulk.keep_line, cache_variant="gpu 1")
         return await requests.settle(url, asyncio.wait_for(request, config.bulk_timeout_seconds))
 
     return [index, *await asyncio.gather(*map(region_file, config.bulk_regions))]

@@ -130,6 +130,29 @@ async def test_what_may_pass_is_tried_again(
 
 
 @respx.mock
+async def test_a_host_that_is_down_is_not_asked_again_by_the_same_poll(http: Client) -> None:
+    route = respx.get(url__startswith=URL).mock(side_effect=httpx.ConnectError("refused"))
+    other = respx.get("https://other.example/").respond(json=1)
+    first = await failure(http, URL + "?region=1")
+    second = await failure(http, URL + "?region=2")
+    assert str(second) == str(first) == "api.example: cannot connect (refused)"
+    assert route.call_count == 3
+    await http.get("https://other.example/")
+    assert other.call_count == 1
+
+
+@respx.mock
+async def test_nothing_is_asked_once_the_time_for_the_poll_is_over(clock: FakeClock) -> None:
+    route = respx.get(URL).respond(json=1)
+    async with Client(clock=clock, deadline_s=10) as client:
+        await client.get(URL)
+        clock.passed += 10
+        error = await failure(client)
+    assert "time for the poll is over" in str(error)
+    assert route.call_count == 1
+
+
+@respx.mock
 async def test_three_attempts_are_all(http: Client) -> None:
     route = respx.get(URL).respond(503)
     error = await failure(http)

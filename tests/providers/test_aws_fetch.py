@@ -66,6 +66,7 @@ class FakeHttp:
         headers: Mapping[str, str] | None = None,
         max_bytes: int = 2 * 2**30,
         max_kept_bytes: int = 64 * 2**20,
+        cache_variant: str | None = None,
     ) -> Payload:
         whole = await self._respond(url)
         kept = [line for line in whole.body.splitlines(keepends=True) if keep(line)]

@@ -25,6 +25,16 @@ from tracker.provider import ParseError, Payload, Provider
 PROVIDERS = [registry.load(name) for name in registry.names() if name in {
     "aws", "azure", "databasemart", "pricebook", "runpod", "vastai"}]  # fmt: skip
 CASES = list(cases())
+FOREIGN = [
+    b"",
+    b"<html><body>maintenance</body></html>",
+    b"[]",
+    b"{}",
+    b"null",
+    b"error code: 1010",
+    b"\xff\xfe\x00",
+    b'"text"',
+]
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
 
@@ -41,7 +51,7 @@ def test_fixture_gives_the_offers_worked_out_by_hand(case: Case) -> None:
             _digest(provider, case.payloads())
         return
     result = _digest(provider, case.payloads())
-    offers = [o for o in result.accepted] + [h.offer for h in result.held]
+    offers = [*result.accepted, *(h.offer for h in result.held)]
     fields = expected["offers"][0].keys() if expected["offers"] else []
     assert sorted((_row(o, fields) for o in offers), key=json.dumps) == sorted(
         ({k: _number(v) for k, v in row.items()} for row in expected["offers"]), key=json.dumps
@@ -153,8 +163,7 @@ def test_wrong_types_in_any_field_give_no_wrong_offer(
 
 
 @pytest.mark.parametrize("provider", PROVIDERS, ids=lambda p: p.name)
-@pytest.mark.parametrize("body", [b"", b"<html><body>maintenance</body></html>", b"[]", b"{}",
-                                  b"null", b"error code: 1010", b"\xff\xfe\x00", b'"text"'])  # fmt: skip
+@pytest.mark.parametrize("body", FOREIGN)
 def test_foreign_answers_are_refused_or_give_nothing(provider: Provider[Any], body: bytes) -> None:
     try:
         parsed = provider.parse([Payload(url="", body=body, fetched_at=NOW)])

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.embedded_client import Client, unprivileged_account
 from tests.support.pg import bindir_of_tests, reachable_folder
-from tracker.store.embedded import Embedded, default_data_dir
+from tracker.store.embedded import Embedded
 from tracker.store.embedded.account import choose_account
 from tracker.store.embedded.binaries import find_binaries
 from tracker.store.errors import DatabaseReadOnly, DiskFull, EmbeddedError, StoreError
@@ -254,14 +254,3 @@ def test_root_of_a_container_sees_and_stops_the_server(folder: Path) -> None:
     with Client(folder, bindir=BINDIR, through=less) as client:
         assert client.ask("sql SELECT 1") == "1"
         assert "running=False" in client.ask("status")
-
-
-def test_default_data_dir_follows_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert default_data_dir() == Path("/var/lib/gpucost")
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setenv("HOME", "/home/ada")
-    monkeypatch.setenv("XDG_DATA_HOME", "/srv/share")
-    assert default_data_dir() == Path("/srv/share/gpucost")
-    monkeypatch.setenv("XDG_DATA_HOME", "relative/is/ignored")
-    assert default_data_dir() == Path("/home/ada/.local/share/gpucost")

@@ -25,7 +25,7 @@ from tracker.http.conditional import look_up, remember, storable
 from tracker.http.errors import translate
 from tracker.http.gate import HostGate
 from tracker.http.limits import ERROR_HEAD_BYTES, Clock, Limits, Stats, SystemClock
-from tracker.http.retry import retry_after_s, with_retries
+from tracker.http.retry import Unreachable, retry_after_s, with_retries
 from tracker.provider import FetchError, Payload
 from tracker.telemetry import Redactor
 
@@ -118,6 +118,7 @@ class Client:
         self._sure_secrets: set[bytes] = set()
         self._learn(secrets)
         self._rng = rng or random.Random()  # noqa: S311 (jitter)
+        self._down: dict[str, str] = {}  # hosts that could not be reached in all attempts
         self._ends_at = None if deadline_s is None else self._clock.monotonic() + deadline_s
         self._http = httpx.AsyncClient(
             headers={"user-agent": user_agent, "accept-encoding": "gzip"},
@@ -261,6 +262,8 @@ class Client:
                 on_retry=self._count_retry,
             )
         except FetchError as error:
+            if isinstance(error, Unreachable):
+                self._down[guard.host_of(ask.url)] = str(error)
             log.debug("%s %s: %s", ask.method, shown, error)
             raise
         headers = archive.kept_headers(answer.headers, self._redactor)
@@ -293,8 +296,13 @@ class Client:
             host = guard.host_of(url)
             bound = min(self._limits.max_retry_after_s, self._remaining_s())
             async with self._gate.slot(host, bound):
+                if host in self._down:  # thirty regions need not each find out again
+                    raise FetchError(self._down[host])
+                total_s = min(ask.total_s, self._remaining_s())
+                if total_s <= 0:
+                    raise FetchError(f"{host}: not asked, the time for the poll is over")
                 try:
-                    async with asyncio.timeout(ask.total_s):
+                    async with asyncio.timeout(total_s):
                         answer = await self._exchange(ask, url, headers, cached)
                     if answer.status not in _REDIRECTS:
                         return answer
@@ -302,9 +310,7 @@ class Client:
                         url, answer.headers["location"], ask.method, answer.status
                     )
                 except TimeoutError:
-                    raise FetchError(
-                        f"{host}: no complete answer within {ask.total_s:g} s"
-                    ) from None
+                    raise FetchError(f"{host}: no complete answer within {total_s:.3g} s") from None
                 except FetchError as error:
                     if error.retry_after_s:
                         self._gate.pause(host, error.retry_after_s)

@@ -8,7 +8,7 @@ import httpx
 
 from tracker.http.guard import NOT_AN_ADDRESS
 from tracker.http.limits import Limits
-from tracker.http.retry import Retryable
+from tracker.http.retry import Retryable, Unreachable
 from tracker.provider import FetchError
 from tracker.telemetry import one_line
 
@@ -19,7 +19,7 @@ def translate(error: Exception, limits: Limits) -> FetchError:
     """The FetchError for what httpx raised; Retryable when another attempt may help."""
     match error:
         case httpx.ConnectTimeout():
-            return Retryable(f"no connection within {limits.connect_s:g} s")
+            return Unreachable(f"no connection within {limits.connect_s:g} s")
         case httpx.ReadTimeout():
             return Retryable(f"no data for {limits.read_s:g} s")
         case httpx.TimeoutException():
@@ -43,7 +43,7 @@ def _connect(text: str) -> FetchError:
     if "CERTIFICATE_VERIFY_FAILED" in text:
         return FetchError("its TLS certificate cannot be verified")
     detail = one_line(_ERRNO.sub("", text), 100)
-    return Retryable(f"cannot connect ({detail})" if detail else "cannot connect")
+    return Unreachable(f"cannot connect ({detail})" if detail else "cannot connect")
 
 
 def _broken(text: str) -> FetchError:

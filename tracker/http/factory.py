@@ -24,14 +24,16 @@ def make_client(
     cache: ResponseCache | None = None,
     gate: HostGate | None = None,
     redactor: Redactor | None = None,
+    deadline_s: float | None = None,
 ) -> Client:
     """A client paced and bounded as *provider* and *settings* say, that hides *config*'s secrets.
 
+    *deadline_s* shortens the time for the whole poll, never lengthens it.
     A *gate* kept between polls also keeps the gap between the last request of one and the first
     of the next.
     """
     http = settings.http
-    deadline_s = settings.poll_deadline_seconds or provider.poll_deadline.total_seconds()
+    allowed_s = settings.poll_deadline_seconds or provider.poll_deadline.total_seconds()
     return Client(
         user_agent=user_agent(http.user_agent_contact),
         limits=Limits(
@@ -46,7 +48,7 @@ def make_client(
         cache=cache,
         redactor=redactor,
         secrets=_secrets(config),
-        deadline_s=deadline_s,
+        deadline_s=allowed_s if deadline_s is None else min(allowed_s, deadline_s),
     )
 
 

@@ -23,6 +23,10 @@ class Retryable(FetchError):
     """A failure that may pass: no connection, a time-out, a broken answer, an overloaded server."""
 
 
+class Unreachable(Retryable):
+    """No connection to the host at all."""
+
+
 def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
     """How many seconds the server asks to wait, or None when it does not say.
 

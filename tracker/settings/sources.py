@@ -62,11 +62,11 @@ def config_file(path: str | Path | None, env: Mapping[str, str]) -> Path | None:
 
 
 def default_data_dir(env: Mapping[str, str]) -> Path:
-    """``$XDG_DATA_HOME/gpucost``, else ``~/.local/share/gpucost``; /var/lib/gpucost for root.
+    """``$XDG_DATA_HOME/gpucost``, else ``~/.local/share/gpucost``; for root /var/lib/gpucost.
 
     Root's home is usually closed to the account that has to run root's PostgreSQL.
     """
-    if os.geteuid() == 0:
+    if os.geteuid() == 0 and not env.get("XDG_DATA_HOME"):
         return Path("/var/lib/gpucost")
     return _xdg(env, "XDG_DATA_HOME", ".local/share")
 

@@ -5,7 +5,6 @@ socket, lets in this user by peer authentication, and stops with its last user. 
 only, so that a command that needs the database pays little for finding it.
 """
 
-from tracker.store.embedded.account import default_data_dir
 from tracker.store.embedded.server import Embedded, Status
 
-__all__ = ["Embedded", "Status", "default_data_dir"]
+__all__ = ["Embedded", "Status"]

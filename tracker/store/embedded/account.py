@@ -132,17 +132,17 @@ def choose_account(owner_uid: int | None, name: str | None = None) -> Account:
     if name is not None:
         wanted = _entry_by_name(name)
         if wanted is None:
-            raise EmbeddedError(f"there is no account {name}: set postgres_account to one")
+            raise EmbeddedError(f"there is no account {name}: set postgres_user to one")
         if entry is not None and entry.pw_uid != wanted.pw_uid:
             raise EmbeddedError(
-                f"the data belongs to {entry.pw_name}, not to {name}: set postgres_account to it"
+                f"the data belongs to {entry.pw_name}, not to {name}: set postgres_user to it"
             )
         entry = wanted
     if entry is None:
         entry = next(filter(None, map(_entry_by_name, _PREFERRED_ACCOUNTS)), None)
     if entry is None or entry.pw_uid == 0:
         raise EmbeddedError(
-            "PostgreSQL does not run as root and no other account was found: set postgres_account"
+            "PostgreSQL does not run as root and no other account was found: set postgres_user"
         )
     return Account(entry.pw_name, entry.pw_uid, entry.pw_gid, switch=True)
 
@@ -171,17 +171,3 @@ def _entry_by_name(name: str) -> pwd.struct_passwd | None:
         return pwd.getpwnam(name)
     except KeyError:
         return None
-
-
-def default_data_dir() -> Path:
-    """Return where data lives unless told otherwise.
-
-    Root's home is usually closed to the server's account, so root uses /var/lib/gpucost; others
-    follow the XDG base directory specification.
-    """
-    if os.geteuid() == 0:
-        return Path("/var/lib/gpucost")
-    base = os.environ.get("XDG_DATA_HOME", "")
-    # The specification says that a relative path is to be ignored.
-    root = Path(base) if os.path.isabs(base) else Path.home() / ".local" / "share"
-    return root / "gpucost"

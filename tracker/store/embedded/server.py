@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from tracker.store.embedded.account import Account, choose_account, default_data_dir
+from tracker.store.embedded.account import Account, choose_account
 from tracker.store.embedded.binaries import find_binaries, reachable_binaries
 from tracker.store.embedded.cluster import DATABASE, ROLE, Cluster
 from tracker.store.embedded.process import Postmaster
@@ -41,7 +41,7 @@ class Embedded:
 
     def __init__(
         self,
-        data_dir: Path | None = None,
+        data_dir: Path,
         *,
         bindir: Path | None = None,
         account: str | None = None,
@@ -57,7 +57,7 @@ class Embedded:
         gives up safety against power loss for speed, for tests.
         """
         # Resolved, because the account may not pass where our symbolic links lie.
-        self._base = (data_dir or default_data_dir()).expanduser().resolve() / "postgres"
+        self._base = data_dir.expanduser().resolve() / "postgres"
         self._bindir = bindir
         self._account_name = account
         self._durable = durable
@@ -276,5 +276,5 @@ class Embedded:
         if not account.can_enter(self._base):
             raise EmbeddedError(
                 f"the account {account.name}, which runs PostgreSQL, cannot enter {self._base}: "
-                f"choose a data_dir it can reach, such as {default_data_dir()}"
+                f"choose a data_dir it can reach, such as /var/lib/gpucost"
             )
