@@ -135,10 +135,22 @@ async def test_a_host_that_is_down_is_not_asked_again_by_the_same_poll(http: Cli
     other = respx.get("https://other.example/").respond(json=1)
     first = await failure(http, URL + "?region=1")
     second = await failure(http, URL + "?region=2")
-    assert str(second) == str(first) == "api.example: cannot connect (refused)"
+    assert str(first) == "api.example: cannot connect (refused)"
+    assert str(second) == "api.example: cannot connect (refused); given up for this poll"
     assert route.call_count == 3
     await http.get("https://other.example/")
     assert other.call_count == 1
+
+
+@respx.mock
+async def test_the_gap_between_requests_is_not_kept_towards_a_host_never_reached(
+    clock: FakeClock,
+) -> None:
+    respx.get(URL).mock(side_effect=httpx.ConnectError("refused"))
+    gate = HostGate(60, clock=clock)
+    async with Client(clock=clock, rng=FixedJitter(), gate=gate) as client:
+        await failure(client)
+    assert clock.slept == [1, 2]  # between attempts; no minute each
 
 
 @respx.mock

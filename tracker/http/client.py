@@ -118,7 +118,7 @@ class Client:
         self._sure_secrets: set[bytes] = set()
         self._learn(secrets)
         self._rng = rng or random.Random()  # noqa: S311 (jitter)
-        self._down: dict[str, str] = {}  # hosts that could not be reached in all attempts
+        self._misses: dict[str, list[str]] = {}  # attempts in a row that did not reach a host
         self._ends_at = None if deadline_s is None else self._clock.monotonic() + deadline_s
         self._http = httpx.AsyncClient(
             headers={"user-agent": user_agent, "accept-encoding": "gzip"},
@@ -262,8 +262,6 @@ class Client:
                 on_retry=self._count_retry,
             )
         except FetchError as error:
-            if isinstance(error, Unreachable):
-                self._down[guard.host_of(ask.url)] = str(error)
             log.debug("%s %s: %s", ask.method, shown, error)
             raise
         headers = archive.kept_headers(answer.headers, self._redactor)
@@ -296,14 +294,17 @@ class Client:
             host = guard.host_of(url)
             bound = min(self._limits.max_retry_after_s, self._remaining_s())
             async with self._gate.slot(host, bound):
-                if host in self._down:  # thirty regions need not each find out again
-                    raise FetchError(self._down[host])
+                misses = self._misses.get(host, ())
+                if len(misses) >= self._limits.attempts:
+                    # Thirty regions need not each find out again.
+                    raise FetchError(f"{host}: {misses[-1]}; given up for this poll")
                 total_s = min(ask.total_s, self._remaining_s())
                 if total_s <= 0:
                     raise FetchError(f"{host}: not asked, the time for the poll is over")
                 try:
                     async with asyncio.timeout(total_s):
                         answer = await self._exchange(ask, url, headers, cached)
+                    self._misses.pop(host, None)
                     if answer.status not in _REDIRECTS:
                         return answer
                     target = guard.redirect_target(
@@ -312,6 +313,9 @@ class Client:
                 except TimeoutError:
                     raise FetchError(f"{host}: no complete answer within {total_s:.3g} s") from None
                 except FetchError as error:
+                    if isinstance(error, Unreachable):
+                        self._misses.setdefault(host, []).append(str(error))
+                        self._gate.never_reached(host)
                     if error.retry_after_s:
                         self._gate.pause(host, error.retry_after_s)
                     raise self._named(host, error) from None

@@ -57,6 +57,11 @@ class HostGate:
         state = self._host(host)
         state.next_at = max(state.next_at, self._clock.monotonic() + seconds)
 
+    def never_reached(self, host: str) -> None:
+        """The last request did not reach *host*, so there is nothing to spare it from."""
+        state = self._host(host)
+        state.next_at = min(state.next_at, self._clock.monotonic())
+
     def _host(self, host: str) -> _Host:
         # monotonic() may start below the initial next_at of 0 only by being negative: it is not.
         return self._hosts.setdefault(host, _Host(self._concurrency))
