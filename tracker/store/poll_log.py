@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -84,14 +85,24 @@ def lock(cursor: Cursor, poll: Poll) -> ProviderRow:
     """
     row = find(cursor, poll.source, " FOR NO KEY UPDATE")
     if row is None:
-        cursor.execute(
-            "INSERT INTO provider (slug, kind) VALUES (%s, %s) ON CONFLICT (slug) DO NOTHING",
-            (poll.source, poll.kind),
-        )
+        make_providers(cursor, {poll.source}, {poll.source: poll.kind})
         row = find(cursor, poll.source, " FOR NO KEY UPDATE")
     if row is None:
         raise Inconsistent(f"provider {poll.source} vanished while it was polled")
     return row
+
+
+def make_providers(
+    cursor: Cursor, slugs: Collection[str], kinds: Mapping[str, str] | None = None
+) -> None:
+    """Make the rows of those *slugs* that have none; of kind 'seller' unless *kinds* says more."""
+    cursor.execute("SELECT slug FROM provider WHERE slug = ANY (%s)", (list(slugs),))
+    missing = set(slugs) - {slug for (slug,) in cursor}
+    for slug in sorted(missing):  # one order for all recorders: no two wait for each other
+        cursor.execute(
+            "INSERT INTO provider (slug, kind) VALUES (%s, %s) ON CONFLICT (slug) DO NOTHING",
+            (slug, (kinds or {}).get(slug, "seller")),
+        )
 
 
 def earlier_counts(cursor: Cursor, provider_id: int) -> tuple[int | None, tuple[int, ...]]:

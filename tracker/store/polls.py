@@ -49,6 +49,7 @@ class Recorder:
         self._engine = engine
         self._memory: dict[str, _Memory] = {}
         self._months: set[datetime] = set()
+        self._slugs: set[str] = set()
 
     def record(self, poll: Poll) -> Recorded:
         """Write *poll* in one transaction.
@@ -57,9 +58,10 @@ class Recorder:
         not newer than the last accepted is kept as late or duplicate. 3. Compare with what is open
         and write the changes. 4. Quarantine, unknown GPUs, discounts, the poll itself, answers.
 
-        Raises StoreError; then nothing at all was written.
+        Raises StoreError; then nothing of the poll was written.
         """
         status = poll.effective_status  # compares and hashes: before the lock is taken
+        self._make_providers(poll, status)
         memory = self._memory.pop(poll.source, None)
         months: set[datetime] = set()
         with self._transaction() as cursor:
@@ -94,6 +96,21 @@ class Recorder:
             row.last_ok_at, prices, complete, shrunk, pending, row.content_sha256,
             row.content_since, row.consecutive_failures,
         )  # fmt: skip
+
+    def _make_providers(self, poll: Poll, status: str) -> None:
+        """Make the rows of the source and its sellers in a transaction of their own.
+
+        Made in the poll's, another's first poll of the same provider would wait for this one,
+        and this one (which needs a new partition, or that other's row) perhaps for it.
+        """
+        slugs = {poll.source}
+        if status in ACCEPTED_STATUSES:
+            slugs |= {offer.provider for offer in poll.offers.values()}
+        if slugs <= self._slugs:
+            return
+        with self._transaction() as cursor:
+            poll_log.make_providers(cursor, slugs, {poll.source: poll.kind})
+        self._slugs |= slugs
 
     @contextmanager
     def _transaction(self) -> Iterator[Cursor]:
@@ -169,17 +186,8 @@ def _ensure_sellers(cursor: Cursor, memory: _Memory, poll: Poll, changes: spans.
     slugs = {poll.offers[key].provider for key in changes.opened} - memory.sellers.keys()
     if not slugs:
         return
-    wanted = sorted(slugs)  # one order for all recorders: no two wait for each other
-    cursor.execute("SELECT slug, id FROM provider WHERE slug = ANY (%s)", (wanted,))
-    memory.sellers.update(cursor)
-    for slug in wanted:
-        if slug not in memory.sellers:
-            cursor.execute(
-                "INSERT INTO provider (slug, kind) VALUES (%s, 'seller')"
-                " ON CONFLICT (slug) DO NOTHING",
-                (slug,),
-            )
-    cursor.execute("SELECT slug, id FROM provider WHERE slug = ANY (%s)", (wanted,))
+    poll_log.make_providers(cursor, slugs)
+    cursor.execute("SELECT slug, id FROM provider WHERE slug = ANY (%s)", (list(slugs),))
     memory.sellers.update(cursor)
 
 
