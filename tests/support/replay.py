@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import operator
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,6 +25,7 @@ class Request:
     query: Mapping[str, str]
     headers: Mapping[str, str]
     body: bytes
+    at: float  # time.monotonic() when it came
 
     def json(self) -> Any:
         return json.loads(self.body)
@@ -44,9 +48,13 @@ def json_answer(value: Any, status: int = 200, **headers: str) -> Answer:
 
 
 class ReplayServer:
-    """Serves on a free loopback port. Unknown paths answer 404; every request is kept."""
+    """Serves on a free loopback port. Unknown paths answer 404; every request is kept.
 
-    def __init__(self) -> None:
+    With *etags* every 200 has an ETag of its body, and a request that names it gets a bare 304.
+    """
+
+    def __init__(self, *, etags: bool = False) -> None:
+        self._etags = etags
         self.requests: list[Request] = []
         self._handlers: dict[tuple[str, str], Handler] = {}
         self._recorded: dict[tuple[str, str], list[Payload]] = {}
@@ -71,8 +79,18 @@ class ReplayServer:
         """Answer *path* by *handler*; takes precedence over recordings."""
         self._handlers[method, path] = handler
 
+    def unhandle(self, method: str, path: str) -> None:
+        """Forget what ``handle`` was told."""
+        self._handlers.pop((method, path), None)
+
     def replay(self, payloads: Iterable[Payload]) -> None:
-        """Answer the recorded requests, whatever host they were made to."""
+        """Answer the recorded requests, whatever host they were made to.
+
+        Recordings of the same paths that were replayed before are forgotten.
+        """
+        payloads = list(payloads)
+        for payload in payloads:
+            self._recorded.pop((payload.method, urlsplit(payload.url).path), None)
         for payload in payloads:
             key = payload.method, urlsplit(payload.url).path
             self._recorded.setdefault(key, []).append(payload)
@@ -103,9 +121,12 @@ class ReplayServer:
                     dict(parse_qsl(parts.query)),
                     {k.lower(): v for k, v in self.headers.items()},
                     self.rfile.read(length),
+                    time.monotonic(),
                 )
                 outer.requests.append(request)
                 answer = outer.answer(request)
+                if outer._etags:
+                    answer = _conditional(request, answer)
                 self.send_response(answer.status)
                 for name, value in answer.headers.items():
                     self.send_header(name, value)
@@ -119,6 +140,44 @@ class ReplayServer:
                 """Quiet: the tests look at ``requests`` instead."""
 
         return _Handler
+
+
+def _conditional(request: Request, answer: Answer) -> Answer:
+    if answer.status != 200:
+        return answer
+    etag = f'"{hashlib.sha256(answer.body).hexdigest()[:16]}"'
+    if request.headers.get("if-none-match") == etag:
+        return Answer(b"", 304, {"etag": etag})
+    return Answer(answer.body, 200, {**answer.headers, "etag": etag})
+
+
+def vast_market(rows: Iterable[Mapping[str, Any]], most: int = 64) -> Handler:
+    """Vast.ai's search over *rows*: the posted filters and order, and never more than *most*."""
+    compare: dict[str, Callable[[Any, Any], bool]] = {
+        "eq": operator.eq,
+        "in": lambda value, wanted: value in wanted,
+        "lt": operator.lt,
+        "gte": operator.ge,
+    }
+    rows = list(rows)
+
+    def search(request: Request) -> Answer:
+        query = request.json()
+        conditions = {k: v for k, v in query.items() if isinstance(v, dict)}
+        found = [
+            row
+            for row in rows
+            if all(
+                compare[op](row[name], wanted)
+                for name, condition in conditions.items()
+                for op, wanted in condition.items()
+            )
+        ]
+        for name, direction in reversed(query.get("order", [])):
+            found.sort(key=operator.itemgetter(name), reverse=direction == "desc")
+        return json_answer({"offers": found[: min(query.get("limit", most), most)]})
+
+    return search
 
 
 def _same_request(payload: Payload, request: Request) -> bool:

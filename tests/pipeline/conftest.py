@@ -1,0 +1,43 @@
+"""The five providers on a local server, and two ways to poll them: command line and collector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import clouds
+from tests.support.command import Cli
+from tests.support.lab import Lab, laboratory
+from tests.support.replay import ReplayServer
+from tracker.http import factory
+from tracker.http.gate import HostGate
+
+
+@pytest.fixture
+def server() -> Iterator[ReplayServer]:
+    """Serves the ordinary fixture of each of the five."""
+    with ReplayServer() as running:
+        for provider in clouds.FIVE:
+            clouds.serve(running, provider)
+        yield running
+
+
+@pytest.fixture
+def cli(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path,
+    server: ReplayServer, database_url: str,
+) -> Cli:  # fmt: skip
+    """gpucost on the local server and a fresh database, without the pauses between requests."""
+    monkeypatch.setattr(factory, "make_gate", lambda provider, settings: HostGate())
+    command = Cli(monkeypatch, capsys, tmp_path)
+    command.environment = {**clouds.environment(server), "GPUCOST_DATABASE_URL": database_url}
+    return command
+
+
+@pytest.fixture
+def lab(database_url: str, server: ReplayServer) -> Iterator[Lab]:
+    """A collector on the local server and a fresh database, at chosen moments."""
+    with laboratory(database_url, server) as made:
+        yield made
