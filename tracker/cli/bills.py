@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +13,34 @@ from tracker.domain.money import from_micro_usd
 
 if TYPE_CHECKING:
     from tracker.cli.verify import Verdict
+    from tracker.domain.job import Job
     from tracker.report.cheapest import CheapestReport, Comparison, Row
 
 COLUMNS = (
     "rank", "offer", "gpu", "gpus", "provider", "region", "country", "tier", "market",
     "total_usd", "at_least_usd", "partial", "price_usd_per_gpu_hour", "price_usd_per_machine_hour",
-    "machines", "runtime_hours", "billed_hours", "basis", "lower_bound", "age_seconds", "stale",
-    "valid_as_of", "availability", "discount_percent",
+    "machines", "runtime_hours", "billed_hours", "basis", "lower_bound", "seen_at", "age_seconds",
+    "stale", "valid_as_of", "availability", "stock", "discount_percent", "source", "offer_id",
 )  # fmt: skip
 
-_RIGHT = frozenset({"#", "GPUS", "$/GPU-H", "HOURS", "BILLED", "TOTAL", "AGE", "$/MACHINE-H",
-                    "VCPU", "RAM GiB"})  # fmt: skip
+UNRANKED = "…"
+
+_QUANTITIES = ("vcpus", "ram_gib", "disk_included_gb", "disk_gb", "network_down_mbps",
+               "network_up_mbps", "reliability", "max_duration_hours")  # fmt: skip
+
+_COLUMNS = (
+    render.Column("#", right=True), render.Column("GPU"), render.Column("GPUS", right=True),
+    render.Column("PROVIDER"), render.Column("REGION", 6), render.Column("TIER", 2),
+    render.Column("MARKET", 3), render.Column("$/GPU-H", right=True),
+    render.Column("RUN h", 4, right=True), render.Column("BASIS", 5),
+    render.Column("BILLED h", right=True), render.Column("TOTAL", right=True),
+    render.Column("AGE", right=True), render.Column("STOCK", 7), render.Column("OFFER", 1),
+)  # fmt: skip
+_WIDE_COLUMNS = (
+    render.Column("$/MACHINE-H", right=True), render.Column("VCPU", right=True),
+    render.Column("RAM GiB", right=True), render.Column("INTERCONNECT"), render.Column("COUNTRY"),
+    render.Column("ID"),
+)  # fmt: skip
 
 
 def ref(key: bytes) -> str:
@@ -38,7 +55,7 @@ def row(r: Row, now: datetime) -> dict[str, Any]:
         "rank": r.rank or None,
         "offer": ref(o.key),
         "gpu": o.gpu_key,
-        "gpus": o.gpu_count,
+        "gpus": render.quantity(o.gpu_count),
         "provider": o.provider,
         "source": o.source,
         "offer_id": o.native_id,
@@ -53,8 +70,8 @@ def row(r: Row, now: datetime) -> dict[str, Any]:
         "price_usd_per_gpu_hour": render.usd_text(b.price.per_gpu(b.gpu_count).usd),
         "price_usd_per_machine_hour": render.usd_text(b.price.usd),
         "machines": b.machines,
-        "runtime_hours": round(b.runtime_hours, 6),
-        "billed_hours": round(b.billed_hours, 6),
+        "runtime_hours": render.quantity(b.runtime_hours),
+        "billed_hours": render.quantity(b.billed_hours),
         "basis": b.basis,
         "basis_note": r.estimate.note,
         "lower_bound": b.lower_bound,
@@ -64,9 +81,9 @@ def row(r: Row, now: datetime) -> dict[str, Any]:
         "valid_as_of": o.valid_as_of,
         "availability": o.availability,
         "stock": o.stock_label,
-        "discount_percent": r.discount_percent,
-        "vcpus": o.vcpus,
-        "ram_gib": o.ram_gib,
+        "discount_percent": render.quantity(r.discount_percent),
+        "vcpus": render.quantity(o.vcpus),
+        "ram_gib": render.quantity(o.ram_gib),
         "interconnect": o.interconnect,
         "bill": [
             {"kind": line.kind, "label": line.label, "amount_usd": render.usd_text(line.amount_usd)}
@@ -78,29 +95,38 @@ def row(r: Row, now: datetime) -> dict[str, Any]:
 
 def document(report: CheapestReport, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """The answer around the rows."""
-    job = report.job
     return {
         "as_of": report.now,
-        "job": {
-            "name": job.name,
-            "title": job.title,
-            "gpus_needed": job.gpus_needed,
-            "disk_gb": job.disk_gb,
-            "egress_gb": job.egress_gb,
-            "setup_hours": job.setup_hours,
-            "hours": {
-                gpu: {"hours": h.hours, "basis": h.basis, "lower_bound": h.lower_bound}
-                for gpu, h in job.hours.items()
-            },
-        },
+        "answer": sentence(report) if report.rows else None,
+        "job": _job(report.job),
         "filters": report.filters.echo(),
         "offers_total": report.total_offers,
         "offers_considered": report.considered,
         "excluded": dict(report.excluded),
         "best_by_gpu": [row(r, report.now) for r in report.best_by_gpu],
         "comparison": comparison(report.comparison, report.now),
+        "remarks": list(_remarks(report)),
         "verified": [v.as_dict() for v in verdicts],
     }
+
+
+def _job(job: Job) -> dict[str, Any]:
+    return {
+        "name": job.name,
+        "title": job.title,
+        "gpus_needed": job.gpus_needed,
+        "min_vram_gb": render.quantity(job.min_vram_gb),
+        "disk_gb": render.quantity(job.disk_gb),
+        "egress_gb": render.quantity(job.egress_gb),
+        "setup_hours": render.quantity(job.setup_hours),
+        "hours": {
+            gpu: {
+                "hours": render.quantity(h.hours), "gpus": h.gpus, "basis": h.basis,
+                "lower_bound": h.lower_bound, "note": h.note, "source": h.source,
+            }
+            for gpu, h in job.hours.items()
+        },
+    }  # fmt: skip
 
 
 def comparison(c: Comparison | None, now: datetime) -> dict[str, Any] | None:
@@ -113,8 +139,8 @@ def comparison(c: Comparison | None, now: datetime) -> dict[str, Any] | None:
         "right": row(c.right, now),
         "break_even_usd_per_machine_hour": render.usd_text(even.price.usd) if even else None,
         "break_even_usd_per_gpu_hour": render.usd_text(even.per_gpu.usd) if even else None,
-        "speed_up_had": round(c.speed.had, 4),
-        "speed_up_needed": round(c.speed.needed, 4),
+        "speed_up_had": render.quantity(c.speed.had),
+        "speed_up_needed": render.quantity(c.speed.needed),
     }
 
 
@@ -126,16 +152,19 @@ def print_table(
         render.say(sentence(report))
         for verdict in verdicts:
             render.say(verdict.sentence())
-        _ranking(report.rows, report.now, wide=wide)
+        render.say()
         shown = {r.offer.key for r in report.rows}
         others = [r for r in report.best_by_gpu if r.offer.key not in shown]
-        if others:
-            render.say("The best of the other GPUs:")
-            _ranking(others, report.now, wide=wide)
+        _ranking([*report.rows, *others], report.now, wide=wide)
+        render.say()
         if explain:
-            _explain(report.rows)
+            _explain([*report.rows, *others])
+        if others:
+            render.say(f"{UNRANKED} the best of each GPU that is not among the ranked rows.")
         for line in _remarks(report):
             render.say(line)
+        if report.considered > len(report.rows):
+            render.say(f"{report.considered - len(report.rows):,} more; --all shows them")
     render.say(render.footer(report.considered, report.total_offers, report.excluded))
 
 
@@ -146,67 +175,84 @@ def sentence(report: CheapestReport) -> str:
     gpus = f"{render.count(o.gpu_count)} x {o.gpu_key}"
     machine = gpus if b.machines == 1 else f"{b.machines} machines of {gpus}"
     place = f"{o.provider} ({o.tier}{', ' + o.region if o.region else ''})"
+    count = "" if b.machines == 1 else f"{b.machines} machines x "
+    extras = f" + {render.usd(b.extras_usd)} for disk and egress" if b.extras_usd else ""
     text = (
         f"{report.job.title or report.job.name}: {_total(b)} on {machine} at {place}, "
-        f"{render.hours(b.billed_hours)} x {render.usd(b.price.usd, 4)}/h"
+        f"{count}{render.hours(b.billed_hours)} x {render.usd(b.price.usd, 4)}/h{extras}"
     )
-    other = next((r for r in report.rows[1:] if r.offer.gpu_family != o.gpu_family), None)
-    other = other or next(
-        (r for r in report.best_by_gpu if r.offer.gpu_family != o.gpu_family), None
-    )
+    rows = (*report.rows[1:], *report.best_by_gpu)
+    other = next((r for r in rows if r.offer.gpu_family != o.gpu_family), None)
     if other and b.at_least_usd:
         more = (other.bill.at_least_usd / b.at_least_usd - 1) * 100
-        text += f"; next GPU {other.offer.gpu_key} +{more:.0f} %"
+        text += f"; next GPU {other.offer.gpu_key} {more:+.0f} %"
+    if _open_ended(b):
+        sure = next((r for r in rows if not _open_ended(r.bill)), None)
+        if sure is not None:
+            text += (
+                f". The cheapest whose bill is certain: {_total(sure.bill)} on {sure.offer.gpu_key}"
+                f" at {sure.offer.provider}"
+            )
     return text + "."
+
+
+def _open_ended(b: Bill) -> bool:
+    """Whether the bill is only an "at least"."""
+    return bool(b.partial) or b.lower_bound
 
 
 def _total(b: Bill) -> str:
     text = render.usd(b.at_least_usd)
-    return f"at least {text}" if b.partial or b.lower_bound else text
+    return f"at least {text}" if _open_ended(b) else text
 
 
-def _ranking(rows: Iterable[Row], now: datetime, *, wide: bool) -> None:
-    columns = ["#", "GPU", "GPUS", "PROVIDER", "REGION", "TIER", "MARKET", "$/GPU-H", "HOURS",
-               "BILLED", "BASIS", "TOTAL", "AGE", "STOCK", "OFFER"]  # fmt: skip
-    if wide:
-        columns += ["MACHINES", "$/MACHINE-H", "VCPU", "RAM GiB", "INTERCONNECT", "COUNTRY", "ID"]
-    cells: list[list[str]] = []
-    dim: set[int] = set()
-    for index, r in enumerate(rows):
-        o, b = r.offer, r.bill
-        if r.stale:
-            dim.add(index)
-        line = [
-            str(r.rank or render.DASH), o.gpu_key, render.count(o.gpu_count), o.provider,
-            o.region or render.DASH, o.tier, o.market.replace("_", "-"),
-            render.usd(b.price.per_gpu(b.gpu_count).usd, 3) + ("*" if r.discount_percent else ""),
-            render.hours(b.runtime_hours), render.hours(b.billed_hours), b.basis,
-            (">= " if b.partial or b.lower_bound else "") + render.usd(b.at_least_usd),
-            _age(r, now), _stock(o.availability, o.stock_label), ref(o.key),
-        ]  # fmt: skip
-        if wide:
-            line += [
-                str(b.machines), render.usd(b.price.usd, 4), render.count(o.vcpus),
-                render.count(o.ram_gib), o.interconnect or render.DASH, o.country or render.DASH,
-                o.native_id,
-            ]  # fmt: skip
-        cells.append(line)
-    render.print_table(columns, cells, right=_RIGHT, dim=frozenset(dim))
+def _ranking(rows: Sequence[Row], now: datetime, *, wide: bool) -> None:
+    render.print_table(
+        _COLUMNS + (_WIDE_COLUMNS if wide else ()),
+        [_cells(r, now) + (_wide_cells(r) if wide else []) for r in rows],
+        dim=frozenset(i for i, r in enumerate(rows) if r.stale),
+        wide=wide,
+    )
 
 
-def _age(r: Row, now: datetime) -> str:
-    if r.offer.valid_as_of is not None:
-        return f"list {r.offer.valid_as_of.isoformat()}"
-    return render.age(r.offer.seen_at, now) + (" stale" if r.stale else "")
+def _cells(r: Row, now: datetime) -> list[str]:
+    o, b = r.offer, r.bill
+    gpus = render.count(o.gpu_count)
+    return [
+        str(r.rank or UNRANKED), o.gpu_key,
+        gpus if b.machines == 1 else f"{b.machines} x {gpus}",
+        o.provider, o.region or render.DASH, o.tier, o.market.replace("_", "-"),
+        render.usd(b.price.per_gpu(b.gpu_count).usd, 4) + ("*" if r.discount_percent else ""),
+        f"{b.runtime_hours:,.2f}", b.basis, f"{b.billed_hours:,.2f}",
+        (">= " if _open_ended(b) else "") + render.usd(b.at_least_usd),
+        age_text(o.valid_as_of, (now - o.seen_at).total_seconds(), stale=r.stale),
+        stock_text(o.availability, o.stock_label), ref(o.key),
+    ]  # fmt: skip
 
 
-def _stock(availability: str, label: str | None) -> str:
+def _wide_cells(r: Row) -> list[str]:
+    o = r.offer
+    return [
+        render.usd(r.bill.price.usd, 4), render.count(o.vcpus), render.count(o.ram_gib),
+        o.interconnect or render.DASH, o.country or render.DASH, o.native_id,
+    ]  # fmt: skip
+
+
+def age_text(valid_as_of: date | None, age_s: float, *, stale: bool) -> str:
+    """How old a price is; for a typed one the day it was read."""
+    text = render.duration(age_s) if valid_as_of is None else valid_as_of.isoformat()
+    return f"{text} stale" if stale else text
+
+
+def stock_text(availability: str, label: str | None) -> str:
+    """The provider's word for its stock."""
     return {"yes": label or "yes", "no": "none"}.get(availability, render.DASH)
 
 
 def _explain(rows: Iterable[Row]) -> None:
     for r in rows:
-        render.say(f"#{r.rank} {r.offer.gpu_key} at {r.offer.provider}, offer {ref(r.offer.key)}")
+        place = f"#{r.rank}" if r.rank else UNRANKED
+        render.say(f"{place} {r.offer.gpu_key} at {r.offer.provider}, offer {ref(r.offer.key)}")
         note = f" ({r.estimate.note})" if r.estimate.note else ""
         render.say(f"    hours: {render.hours(r.bill.runtime_hours)} {r.bill.basis}{note}")
         for line in r.bill.lines:
@@ -217,23 +263,35 @@ def _explain(rows: Iterable[Row]) -> None:
         render.say(f"    {render.usd(r.bill.at_least_usd, 4):>12}  total")
         for text in (*r.bill.partial, *r.bill.notes):
             render.say(f"    note: {text}")
-    render.say()
+        render.say()
 
 
 def _remarks(report: CheapestReport) -> Iterable[str]:
+    """What a reader of the figures must know, for people and programs alike."""
     c = report.comparison
     if c is not None:
         yield _break_even_sentence(c)
-    bounds = sorted({r.offer.gpu_family for r in report.rows + report.best_by_gpu
-                     if r.bill.lower_bound})  # fmt: skip
+    rows = report.rows + report.best_by_gpu
+    bounds = sorted({r.offer.gpu_family for r in rows if r.bill.lower_bound})
     if bounds:
         yield f"Hours on {', '.join(bounds)} are a lower bound (>=): it takes at least so long."
-    if any(r.discount_percent for r in report.rows):
+    fewer = sorted(gpu for gpu, h in report.job.hours.items() if h.gpus < report.job.gpus_needed)
+    if fewer:
+        yield (
+            f"{report.job.gpus_needed} GPUs are billed for the hours that fewer take on "
+            f"{', '.join(fewer)}: how the job scales is not modelled."
+        )
+    if any(r.discount_percent for r in rows):
         yield "* less a negotiated discount from your price book."
-    if any(r.bill.partial for r in report.rows):
-        yield "A total with >= leaves out a part whose price the provider does not state."
-    if report.rows and all(r.offer.valid_as_of is not None for r in report.rows):
-        yield "Not live: these are list prices from a price book, each as of the date shown."
+    if any(r.bill.partial for r in rows):
+        unknown = ", ".join(sorted({part for r in rows for part in r.bill.partial}))
+        yield f"A total with >= leaves out what the provider does not state ({unknown})."
+    dated = [r.offer.valid_as_of is not None for r in rows]
+    if any(dated):
+        which = "All prices are" if all(dated) else "A date under AGE marks"
+        yield f"{which} list prices from a price book, read on the date shown: not live."
+    if any(r.stale for r in rows):
+        yield "Stale prices are ranked because --include-stale asks for it."
 
 
 def _break_even_sentence(c: Comparison) -> str:
@@ -256,8 +314,9 @@ def offer_row(o: Any, now: datetime, stale: bool) -> dict[str, Any]:
     """A stored offer as plain values, everything the provider said."""
     machine = from_micro_usd(o.price_micro_usd)
     values: dict[str, Any] = {
-        "offer": ref(o.key), "gpu": o.gpu_key, "gpus": o.gpu_count, "provider": o.provider,
-        "region": o.region, "country": o.country, "tier": o.tier, "market": o.market,
+        "offer": ref(o.key), "gpu": o.gpu_key, "gpus": render.quantity(o.gpu_count),
+        "provider": o.provider, "region": o.region, "country": o.country, "tier": o.tier,
+        "market": o.market,
         "price_usd_per_gpu_hour": render.usd_text(machine / Decimal(o.gpu_count)),
         "price_usd_per_machine_hour": render.usd_text(machine),
         "vram_gb": o.vram_gb, "age_seconds": int((now - o.seen_at).total_seconds()),
@@ -265,4 +324,17 @@ def offer_row(o: Any, now: datetime, stale: bool) -> dict[str, Any]:
     }  # fmt: skip
     skip = {"key", "offer_id", "gpu_key", "gpu_count", "price_micro_usd"}
     rest = {k: v for k, v in o._asdict().items() if k not in skip and k not in values}
+    rest |= {name: render.quantity(rest[name]) for name in _QUANTITIES}
     return {**values, **rest}
+
+
+def held_row(q: Any) -> dict[str, Any]:
+    """A quarantined offer as plain values, with the gate and its reason."""
+    return {
+        "offer": ref(q.offer_key), "gpu": q.gpu_key, "gpus": render.quantity(q.gpu_count),
+        "provider": q.seller, "region": q.region, "tier": q.tier, "market": q.market,
+        "price_usd_per_machine_hour": render.usd_text(from_micro_usd(q.price_micro_usd)),
+        "gate": q.gate, "reason": q.reason, "confirmations": q.confirmations,
+        "releasable": q.releasable, "first_seen_at": q.first_seen_at,
+        "last_seen_at": q.last_seen_at,
+    }  # fmt: skip

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracker.app import App, NothingRecorded
+from tracker.app import App, NothingRecorded, job_names
 from tracker.cli import render
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_ONLY_STALE, EXIT_USAGE, Exit
-from tracker.cli.options import CommaList, Positive, filter_options, filters_from, output_option
+from tracker.cli.options import (
+    CommaList,
+    Positive,
+    filter_options,
+    filters_from,
+    output_option,
+    refuse_all_with_top,
+    top_option,
+)
 from tracker.domain.gpu import UnknownGpu
 from tracker.domain.job import Job, JobError, parse_hours
 
@@ -22,6 +32,7 @@ if TYPE_CHECKING:
     from tracker.report.filters import Filters
 
 DEFAULT_TOP = 10
+MAX_JOB_BYTES = 256 * 1024
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -33,8 +44,7 @@ DEFAULT_TOP = 10
 @click.option(
     "--compare", type=CommaList(), metavar="A,B", help="Break-even of one GPU against another."
 )
-@click.option("--top", type=click.IntRange(1, 100_000), default=DEFAULT_TOP, show_default=True)
-@click.option("--all", "show_all", is_flag=True, help="Every offer, not only the cheapest.")
+@top_option(DEFAULT_TOP)
 @click.option("--explain", "explain", is_flag=True, help="The lines of each bill.")
 @click.option("--verify", is_flag=True, help="Ask the leading offers' providers again first.")
 @filter_options
@@ -43,20 +53,22 @@ DEFAULT_TOP = 10
 def cheapest(
     obj: dict[str, Any], /, job: str | None, hours_text: str | None, **options: Any
 ) -> None:
-    """The cheapest way to run JOB: a built-in job's name, a TOML file, or --hours.
+    """The cheapest way to run JOB: a built-in job's name, a job file, or --hours.
 
     Bills are for whole machines and the hours billed, with disk and egress; the hours of each GPU
     come from the job and say on what they rest.
     """
     app = App(obj["config"])
-    question = _question(app, job, hours_text, options)
+    refuse_all_with_top(options["show_all"])
+    wanted, filters = _job(app, job, hours_text, options), filters_from(options)
     try:
+        report = _answer(app, wanted, filters, options)
         verdicts: list[Verdict] = []
-        if options["verify"]:
+        if options["verify"] and report.rows:
             from tracker.cli.verify import verify
 
-            verdicts = verify(app, lambda: _answer(app, question, options))
-        report = _answer(app, question, options)
+            verdicts = verify(app, wanted, report.rows)
+            report = _answer(app, wanted, filters, options)
     except NothingRecorded:
         raise Exit(EXIT_NO_MATCH, "no prices yet; ask for some with: gpucost poll") from None
     except UnknownGpu as error:
@@ -68,73 +80,92 @@ def cheapest(
         raise Exit(EXIT_NO_MATCH, "no offer matches")
 
 
-def _question(
-    app: App, name: str | None, hours_text: str | None, options: dict[str, Any]
-) -> tuple[Job, Filters]:
-    """The job and the filters that the options describe."""
+def _job(app: App, name: str | None, hours_text: str | None, options: Mapping[str, Any]) -> Job:
+    """The job that the argument and the options describe."""
     try:
         if name is not None:
+            _readable(name)
             job = app.job(name)
         elif hours_text is not None:
-            job = Job(name="hours", title="job", hours={})
+            job = Job(name="hours", title="Job", hours={})
         else:
             raise click.UsageError(
                 "name a job (bert-large), a job file, or give --hours A100=12,..."
             )
         if hours_text is not None:
-            job = replace(job, hours=parse_hours(hours_text, app.catalogue))
+            # Hours typed beside --gpus are those that so many GPUs take together.
+            hours = parse_hours(hours_text, app.catalogue)
+            together = options["gpus"] or job.gpus_needed
+            job = replace(job, hours={k: replace(h, gpus=together) for k, h in hours.items()})
     except JobError as error:
         raise Exit(EXIT_USAGE, str(error)) from None
-    changes: dict[str, Any] = {}
-    if options["gpus"] is not None:
-        changes["gpus_needed"] = options["gpus"]
-    for option, field, none in (
-        ("disk", "disk_gb", None), ("egress", "egress_gb", None), ("setup", "setup_hours", None),
-    ):  # fmt: skip
-        if options[option] is not none:
-            changes[field] = options[option]
-    return replace(job, **changes), filters_from(options)
+    changes = {
+        field: options[option]
+        for option, field in (("gpus", "gpus_needed"), ("disk", "disk_gb"),
+                              ("egress", "egress_gb"), ("setup", "setup_hours"))
+        if options[option] is not None
+    }  # fmt: skip
+    return replace(job, **changes)
 
 
-def _answer(app: App, question: tuple[Job, Filters], options: Mapping[str, Any]) -> CheapestReport:
+def _readable(name: str) -> None:
+    """Refuse a path that is no ordinary small file before anybody reads it."""
+    try:
+        found = Path(name).expanduser().stat()
+    except (OSError, ValueError, RuntimeError):
+        return  # no file: a job's name, or a path whose reading tells what is wrong
+    if stat.S_ISDIR(found.st_mode) and name.lower() not in job_names():
+        raise Exit(EXIT_USAGE, f"{name}: is a folder; name a job file in it")
+    if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+        raise Exit(EXIT_USAGE, f"{name}: not an ordinary file")
+    if found.st_size > MAX_JOB_BYTES:
+        raise Exit(EXIT_USAGE, f"{name}: larger than {MAX_JOB_BYTES >> 10} KiB: not a job file")
+
+
+def _answer(app: App, job: Job, filters: Filters, options: Mapping[str, Any]) -> CheapestReport:
     from tracker.report.cheapest import cheapest_report
     from tracker.report.discounts import DiscountBook
+    from tracker.report.health import check_providers
     from tracker.store import reads
 
-    job, filters = question
     as_of = options["as_of"]
     now = as_of or datetime.now(UTC)
     names = filters.gpus or tuple(job.hours)
-    if not filters.gpus:
-        filters = replace(filters, gpus=names)
     wanted = frozenset().union(*(app.catalogue.select(name) for name in names))
     with app.reading() as connection:
+        check_providers(connection, filters.providers)
         offers = reads.live_offers(connection, gpu_keys=wanted, as_of=as_of)
         total = reads.count_live_offers(connection, as_of=as_of)
         discounts = DiscountBook.at(reads.discounts(connection, now), now)
     return cheapest_report(
-        offers, job, filters, app.catalogue, now,
+        offers, job, replace(filters, gpus=names), app.catalogue, now,
         top=None if options["show_all"] else options["top"],
-        total_offers=total, discounts=discounts, compare=_pair(job, options["compare"]),
+        total_offers=total, discounts=discounts, compare=_pair(app, job, options["compare"]),
     )  # fmt: skip
 
 
-def _pair(job: Job, asked: tuple[str, ...] | None) -> tuple[str, str] | None:
-    if asked is not None:
-        if len(asked) != 2:
-            raise click.BadParameter("name two GPUs, such as H100,A100", param_hint="--compare")
-        return asked[0], asked[1]
-    return ("H100", "A100") if {"H100", "A100"} <= job.hours.keys() else None
+def _pair(app: App, job: Job, asked: tuple[str, ...] | None) -> tuple[str, str] | None:
+    if asked is None:
+        return ("H100", "A100") if {"H100", "A100"} <= job.hours.keys() else None
+    if len(asked) != 2:
+        raise click.BadParameter("name two GPUs, such as H100,A100", param_hint="--compare")
+    if app.catalogue.select(asked[0]) & app.catalogue.select(asked[1]):
+        raise click.BadParameter("name two different GPUs", param_hint="--compare")
+    return asked[0], asked[1]
 
 
 def _print(report: CheapestReport, verdicts: list[Verdict], options: Mapping[str, Any]) -> None:
     from tracker.cli import bills
 
     output = options["output"]
+    if options["compare"] and report.comparison is None and report.rows:
+        click.echo(
+            f"no break-even: there must be an offer of both {' and '.join(options['compare'])}",
+            err=True,
+        )
     if output in ("table", "wide"):
         bills.print_table(report, verdicts, wide=output == "wide", explain=options["explain"])
-    else:
-        render.print_rows(
-            output, [bills.row(r, report.now) for r in report.rows], bills.COLUMNS,
-            bills.document(report, verdicts),
-        )  # fmt: skip
+        return
+    footer = render.footer(report.considered, report.total_offers, report.excluded)
+    rows = [bills.row(r, report.now) for r in report.rows]
+    render.print_rows(output, rows, bills.COLUMNS, bills.document(report, verdicts), footer)

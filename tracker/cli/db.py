@@ -58,7 +58,10 @@ def _status(app: App) -> dict[str, Any]:
 
 
 def _contents(size: DatabaseSize) -> dict[str, Any]:
-    rows = {name: table.rows for name, table in size.tables.items() if table.rows}
+    from tracker.store import migrate
+
+    rows = {name: table.rows for name, table in size.tables.items()
+            if table.rows and name != migrate.VERSION_TABLE}  # fmt: skip
     return {
         "megabytes": round(size.bytes / 2**20), "live_offers": size.live_offers,
         "first_poll": render.iso(size.since),

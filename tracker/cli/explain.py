@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracker.app import App, NothingRecorded
-from tracker.cli import render
-from tracker.cli.exits import EXIT_NO_MATCH, Exit
+from tracker.cli import bills, render
+from tracker.cli.exits import EXIT_NO_MATCH, EXIT_USAGE, Exit
 
 if TYPE_CHECKING:
-    from tracker.report.explain import Explanation
+    from tracker.report.explain import Explanation, HeldExplanation
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -34,17 +34,27 @@ def explain(obj: dict[str, Any], offer: str, output: str) -> None:
     except NothingRecorded:
         raise Exit(EXIT_NO_MATCH, "no prices yet; ask for some with: gpucost poll") from None
     except Ambiguous as error:
-        raise Exit(EXIT_NO_MATCH, str(error)) from None
+        raise Exit(EXIT_USAGE, str(error)) from None
     if found is None:
         raise Exit(EXIT_NO_MATCH, f"no offer has the id {offer!r}; gpucost offers lists them")
     if output == "json":
-        render.print_json(found.as_dict())
+        render.print_json(_document(found))
     else:
         _print(found)
 
 
-def _print(e: Explanation) -> None:
+def _document(e: Explanation | HeldExplanation) -> dict[str, Any]:
+    """The explanation, its offer under the names that the other commands use."""
+    from tracker.report.explain import Explanation
+
+    rows: dict[str, Any] = {"quarantine": [bills.held_row(q) for q in e.held]}
+    if isinstance(e, Explanation):
+        rows["offer"] = bills.offer_row(e.found.offer, e.now, e.stale)
+    return e.as_dict() | rows
+
+
+def _print(e: Explanation | HeldExplanation) -> None:
     for heading, lines in e.sections():
         render.say(heading)
         for line in lines:
-            render.say(f"  {line}")
+            render.say(line, indent=2)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
+from collections.abc import Sequence
 
 import click
 
@@ -74,26 +76,30 @@ def cli(ctx: click.Context, config: str | None) -> None:
 
 def main() -> None:
     """Run the command line. No traceback reaches a user unless GPUCOST_DEBUG is set."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a dash is no error
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(_run())
 
 
-def _run() -> int:
+def _run(args: Sequence[str] | None = None) -> int:
+    """Run *args* (None: those of the process) and return the exit code."""
     try:
-        result = cli.main(standalone_mode=False)
+        result = cli.main(args, prog_name="gpucost", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except Exit as error:
         if error.message:
-            click.echo(f"gpucost: {error.message}", err=True)
+            _complain(error.message)
         return error.code
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         return 0
     except click.ClickException as error:
-        click.echo(f"gpucost: {error.format_message()}", err=True)
+        _complain(error.format_message())
         return 2
     except (click.Abort, KeyboardInterrupt):
-        click.echo("gpucost: interrupted", err=True)
+        _complain("interrupted")
         return 130
     except BrokenPipeError:
         # The reader went away (`| head`): not an error. Keep the interpreter from flushing again.
@@ -113,13 +119,19 @@ def _failed(error: Exception) -> int:
         traceback.print_exc()
     exit_ = known(error)
     if exit_ is not None:
-        click.echo(f"gpucost: {exit_.message}", err=True)
+        _complain(exit_.message or "")
         return exit_.code
     from tracker.telemetry import Redactor
 
-    click.echo(
-        f"gpucost: internal error ({Redactor().error(error)}); "
-        "set GPUCOST_DEBUG=1 for the details and please report it",
-        err=True,
+    _complain(
+        f"internal error ({Redactor().error(error)}); "
+        "set GPUCOST_DEBUG=1 for the details and please report it"
     )
     return EXIT_BUG
+
+
+def _complain(message: str) -> None:
+    """One line on stderr, whatever a provider or a file put into the message."""
+    from tracker.cli.render import visible
+
+    click.echo(f"gpucost: {visible(' '.join(message.split()))}", err=True)

@@ -5,15 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tracker.app import App, NothingRecorded
 from tracker.cli import bills, render
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_ONLY_STALE, EXIT_USAGE, Exit
-from tracker.cli.options import filter_options, filters_from, output_option
+from tracker.cli.options import (
+    filter_options,
+    filters_from,
+    output_option,
+    refuse_all_with_top,
+    top_option,
+)
 from tracker.domain.gpu import UnknownGpu
+from tracker.domain.job import is_slice
+
+if TYPE_CHECKING:
+    from tracker.report.filters import Filters
 
 DEFAULT_TOP = 25
 COLUMNS = (
@@ -28,11 +39,31 @@ QUARANTINE_COLUMNS = (
     "offer", "gpu", "gpus", "provider", "region", "tier", "market", "price_usd_per_machine_hour",
     "gate", "reason", "confirmations", "releasable", "first_seen_at", "last_seen_at",
 )  # fmt: skip
+_HELD_FILTERS = {"gpus", "providers", "regions", "markets", "tiers"}
+
+_TABLE = (
+    render.Column("GPU"), render.Column("GPUS", right=True), render.Column("PROVIDER"),
+    render.Column("REGION", 2), render.Column("TIER", 1), render.Column("MARKET"),
+    render.Column("$/GPU-H", right=True), render.Column("$/MACHINE-H", 3, right=True),
+    render.Column("VCPU", 6, right=True), render.Column("RAM GiB", 5, right=True),
+    render.Column("AGE", right=True), render.Column("STOCK", 4), render.Column("OFFER"),
+)  # fmt: skip
+_WIDE = (
+    render.Column("COUNTRY"), render.Column("INTERCONNECT"), render.Column("DISK GB", right=True),
+    render.Column("DOWN Mbit/s", right=True), render.Column("RELIABILITY", right=True),
+    render.Column("INCREMENT s", right=True), render.Column("COMMITMENT h", right=True),
+    render.Column("ID"),
+)  # fmt: skip
+_HELD_TABLE = (
+    render.Column("GPU"), render.Column("GPUS", right=True), render.Column("PROVIDER"),
+    render.Column("REGION", 4), render.Column("TIER", 3), render.Column("MARKET", 2),
+    render.Column("$/MACHINE-H", right=True), render.Column("SEEN", 5, right=True),
+    render.Column("FREED", 1), render.Column("OFFER"), render.Column("WHY"),
+)  # fmt: skip
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--top", type=click.IntRange(1, 100_000), default=DEFAULT_TOP, show_default=True)
-@click.option("--all", "show_all", is_flag=True, help="Every offer, not only the cheapest.")
+@top_option(DEFAULT_TOP)
 @click.option("--quarantined", is_flag=True, help="What the quality gates hold back, and why.")
 @filter_options
 @output_option
@@ -41,54 +72,65 @@ def offers(obj: dict[str, Any], /, **options: Any) -> None:
     """What can be rented now, cheapest per GPU-hour first.
 
     Every price is for a whole machine; the price per GPU stands beside it. Slices of a GPU are
-    never ranked beside whole cards.
+    listed only when --gpu asks for them (A100-SLICE).
     """
     app = App(obj["config"])
+    refuse_all_with_top(options["show_all"])
+    filters = replace(filters_from(options), min_gpus=options["gpus"])
     try:
         if options["quarantined"]:
-            _quarantined(app, options)
+            _quarantined(app, filters, options)
         else:
-            _offers(app, options)
+            _offers(app, filters, options)
     except NothingRecorded:
         raise Exit(EXIT_NO_MATCH, "no prices yet; ask for some with: gpucost poll") from None
     except UnknownGpu as error:
         raise Exit(EXIT_USAGE, str(error)) from None
 
 
-def _offers(app: App, options: dict[str, Any]) -> None:
-    from tracker.report.filters import is_stale, select
+def _offers(app: App, filters: Filters, options: dict[str, Any]) -> None:
+    from tracker.report.filters import OTHER_GPUS, STALE, is_stale, select
+    from tracker.report.health import check_providers
     from tracker.store import reads
 
-    as_of, gpus = options["as_of"], options["gpus"]
+    as_of = options["as_of"]
     now = as_of or datetime.now(UTC)
-    filters = replace(filters_from(options), min_gpus=gpus)
-    wanted = (
-        frozenset().union(*(app.catalogue.select(name) for name in filters.gpus))
-        if filters.gpus
-        else None
-    )
+    wanted = _keys(app, filters)
+    if wanted and all(is_slice(key) for key in wanted):
+        filters = replace(filters, include_slices=True)
     with app.reading() as connection:
+        check_providers(connection, filters.providers)
         live = reads.live_offers(connection, gpu_keys=wanted, as_of=as_of)
         total = reads.count_live_offers(connection, as_of=as_of)
     selection = select(live, filters, app.catalogue, now)
     if total > selection.total:
-        selection.excluded["other GPU"] += total - selection.total
+        selection.excluded[OTHER_GPUS] += total - selection.total
     kept = sorted(selection.kept, key=_order)
     shown = kept if options["show_all"] else kept[: options["top"]]
     rows = [bills.offer_row(o, now, is_stale(o, now)) for o in shown]
+    footer = render.footer(len(kept), total, selection.excluded)
     if options["output"] in ("table", "wide"):
-        _table(rows, wide=options["output"] == "wide")
+        if rows:
+            _table(rows, wide=options["output"] == "wide")
+            render.say()
         if len(kept) > len(shown):
             render.say(f"{len(kept) - len(shown):,} more; --all shows them")
-        render.say(render.footer(len(kept), total, selection.excluded))
+        render.say(footer)
     else:
         document = {"as_of": now, "filters": filters.echo(), "offers_total": total,
                     "offers_matching": len(kept), "excluded": dict(selection.excluded)}  # fmt: skip
-        render.print_rows(options["output"], rows, COLUMNS, document)
+        render.print_rows(options["output"], rows, COLUMNS, document, footer)
     if not kept:
-        if selection.excluded["stale"]:
+        if selection.excluded[STALE]:
             raise Exit(EXIT_ONLY_STALE, "only stale prices match; poll again, or --include-stale")
         raise Exit(EXIT_NO_MATCH, "no offer matches")
+
+
+def _keys(app: App, filters: Filters) -> frozenset[str] | None:
+    """The GPUs that the filters name; None when they name none. Raises UnknownGpu."""
+    if not filters.gpus:
+        return None
+    return frozenset().union(*(app.catalogue.select(name) for name in filters.gpus))
 
 
 def _order(o: Any) -> tuple[Any, ...]:
@@ -97,79 +139,92 @@ def _order(o: Any) -> tuple[Any, ...]:
 
 
 def _table(rows: list[dict[str, Any]], *, wide: bool) -> None:
-    columns = ["GPU", "GPUS", "PROVIDER", "REGION", "TIER", "MARKET", "$/GPU-H", "$/MACHINE-H",
-               "VCPU", "RAM GiB", "AGE", "STOCK", "OFFER"]  # fmt: skip
-    if wide:
-        columns += ["COUNTRY", "INTERCONNECT", "DISK GB", "DOWN Mbit/s", "RELIABILITY",
-                    "INCREMENT s", "COMMITMENT h", "ID"]  # fmt: skip
-    lines = []
-    for r in rows:
-        line = [
-            r["gpu"], render.count(r["gpus"]), r["provider"], r["region"] or render.DASH,
-            r["tier"], r["market"].replace("_", "-"),
-            render.usd(Decimal(r["price_usd_per_gpu_hour"]), 4),
-            render.usd(Decimal(r["price_usd_per_machine_hour"]), 4),
-            render.count(r["vcpus"]), _rounded(r["ram_gib"]), _age(r),
-            {"yes": r["stock_label"] or "yes", "no": "none"}.get(r["availability"], render.DASH),
-            r["offer"],
-        ]  # fmt: skip
-        if wide:
-            disk = r["disk_gb"] if r["disk_gb"] is not None else r["disk_included_gb"]
-            line += [
-                r["country"] or render.DASH, r["interconnect"] or render.DASH, _rounded(disk),
-                _rounded(r["network_down_mbps"]), render.count(r["reliability"]),
-                render.count(r["billing_increment_seconds"]), render.count(r["commitment_hours"]),
-                r["native_id"],
-            ]  # fmt: skip
-        lines.append(line)
-    dim = frozenset(i for i, r in enumerate(rows) if r["stale"])
     render.print_table(
-        columns, lines, dim=dim,
-        right=frozenset({"GPUS", "$/GPU-H", "$/MACHINE-H", "VCPU", "RAM GiB", "AGE"}),
-    )  # fmt: skip
+        _TABLE + (_WIDE if wide else ()),
+        [_cells(r) + (_wide_cells(r) if wide else []) for r in rows],
+        dim=frozenset(i for i, r in enumerate(rows) if r["stale"]),
+        wide=wide,
+    )
 
 
-def _rounded(value: Decimal | None) -> str:
-    return render.DASH if value is None else render.count(round(Decimal(value)))
+def _cells(r: dict[str, Any]) -> list[str]:
+    return [
+        r["gpu"], _number(r["gpus"]), r["provider"], r["region"] or render.DASH, r["tier"],
+        r["market"].replace("_", "-"), render.usd(Decimal(r["price_usd_per_gpu_hour"]), 4),
+        render.usd(Decimal(r["price_usd_per_machine_hour"]), 4), _number(r["vcpus"]),
+        _rounded(r["ram_gib"]),
+        bills.age_text(r["valid_as_of"], r["age_seconds"], stale=r["stale"]),
+        bills.stock_text(r["availability"], r["stock_label"]), r["offer"],
+    ]  # fmt: skip
 
 
-def _age(r: dict[str, Any]) -> str:
-    if r["valid_as_of"] is not None:
-        return f"list {r['valid_as_of'].isoformat()}"
-    now = datetime.fromtimestamp(0, UTC)
-    text = render.age(now, datetime.fromtimestamp(r["age_seconds"], UTC))
-    return text + (" stale" if r["stale"] else "")
+def _wide_cells(r: dict[str, Any]) -> list[str]:
+    disk = r["disk_gb"] if r["disk_gb"] is not None else r["disk_included_gb"]
+    return [
+        r["country"] or render.DASH, r["interconnect"] or render.DASH, _rounded(disk),
+        _rounded(r["network_down_mbps"]), _number(r["reliability"]),
+        render.count(r["billing_increment_seconds"]), render.count(r["commitment_hours"]),
+        r["native_id"],
+    ]  # fmt: skip
 
 
-def _quarantined(app: App, options: dict[str, Any]) -> None:
+def _number(value: int | float | None) -> str:
+    return render.DASH if value is None else f"{value:,}"
+
+
+def _rounded(value: int | float | None) -> str:
+    return render.DASH if value is None else f"{round(value):,}"
+
+
+def _quarantined(app: App, filters: Filters, options: dict[str, Any]) -> None:
+    from tracker.report.health import check_providers
     from tracker.store import reads
 
+    if options["as_of"] is not None or filters.echo().keys() - _HELD_FILTERS:
+        raise click.UsageError(
+            "--quarantined goes with --gpu, --provider, --region, --market and --tier only"
+        )
+    wanted = _keys(app, filters)
     with app.reading() as connection:
+        check_providers(connection, filters.providers)
         held = reads.quarantined(connection)
-    rows: list[dict[str, Any]] = [
-        {
-            "offer": bills.ref(q.offer_key), "gpu": q.gpu_key, "gpus": q.gpu_count,
-            "provider": q.seller, "region": q.region, "tier": q.tier, "market": q.market,
-            "price_usd_per_machine_hour": render.usd_text(Decimal(q.price_micro_usd) / 10**6),
-            "gate": q.gate, "reason": q.reason, "confirmations": q.confirmations,
-            "releasable": q.releasable, "first_seen_at": q.first_seen_at,
-            "last_seen_at": q.last_seen_at,
-        }
-        for q in held
-    ]  # fmt: skip
+    rows = [bills.held_row(q) for q in held if _fits(q, filters, wanted)]
+    shown = rows if options["show_all"] else rows[: options["top"]]
+    footer = f"{len(rows):,} of {len(held):,} quarantined offers: shown here, never ranked"
     if options["output"] not in ("table", "wide"):
-        render.print_rows(options["output"], rows, QUARANTINE_COLUMNS, {})
+        document = {"filters": filters.echo(), "quarantined_total": len(held),
+                    "quarantined_matching": len(rows)}  # fmt: skip
+        render.print_rows(options["output"], shown, QUARANTINE_COLUMNS, document, footer)
         return
-    if not rows:
+    if not held:
         render.say("nothing is quarantined")
         return
-    render.print_table(
-        ("GPU", "GPUS", "PROVIDER", "REGION", "TIER", "MARKET", "$/MACHINE-H", "SEEN", "WHY",
-         "OFFER"),
-        [[r["gpu"], render.count(r["gpus"]), r["provider"], r["region"] or render.DASH, r["tier"],
-          r["market"], render.usd(Decimal(r["price_usd_per_machine_hour"]), 4),
-          f"{r['confirmations']} x" + ("" if r["releasable"] else " never released"),
-          f"{r['gate'].replace('_', ' ')}: {r['reason']}", r["offer"]] for r in rows],
-        right=frozenset({"GPUS", "$/MACHINE-H"}),
-    )  # fmt: skip
-    render.say(f"{len(rows):,} quarantined: shown here, never ranked")
+    if shown:
+        render.print_table(
+            _HELD_TABLE, [_held_cells(r) for r in shown], wide=options["output"] == "wide"
+        )
+        render.say()
+    if len(rows) > len(shown):
+        render.say(f"{len(rows) - len(shown):,} more; --all shows them")
+    render.say(footer)
+
+
+def _fits(q: Any, f: Filters, wanted: frozenset[str] | None) -> bool:
+    """Whether a quarantined offer is one that the filters ask for."""
+    region = (q.region or "").lower()
+    return (
+        (wanted is None or q.gpu_key in wanted)
+        and (not f.providers or q.seller in f.providers)
+        and (not f.regions or any(fnmatchcase(region, name.lower()) for name in f.regions))
+        and (not f.markets or "any" in f.markets or q.market in f.markets)
+        and (not f.tiers or "any" in f.tiers or q.tier in f.tiers)
+    )
+
+
+def _held_cells(r: dict[str, Any]) -> list[str]:
+    return [
+        r["gpu"], _number(r["gpus"]), r["provider"], r["region"] or render.DASH, r["tier"],
+        r["market"].replace("_", "-"), render.usd(Decimal(r["price_usd_per_machine_hour"]), 4),
+        f"{r['confirmations']} x", "once confirmed" if r["releasable"] else "never", r["offer"],
+        f"{r['gate'].replace('_', ' ')}: {r['reason']}",
+    ]  # fmt: skip

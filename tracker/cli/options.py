@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -9,6 +10,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from tracker.report.filters import Filters
@@ -114,20 +116,31 @@ filter_options: Callable[[F], F] = _stack(
             "tier", "Trust classes (secure, verified, ...) or any. Default: each provider's own."
         ),
         click.option("--min-vram", type=Positive(), help="GB per GPU."),
-        click.option("--gpus", type=click.IntRange(1, 10_000), help="GPUs needed."),
+        click.option(
+            "--gpus", type=click.IntRange(1, 10_000), metavar="N", help="GPUs needed (1 to 10000)."
+        ),
         click.option("--min-ram", type=Positive(), help="GiB per machine."),
         click.option("--min-vcpus", type=Positive(), help="vCPUs per machine."),
         click.option("--min-disk", type=Positive(), help="GB per machine."),
         click.option("--min-network", type=Positive(), help="Mbit/s down per machine."),
-        click.option("--interconnect", help="A word of it: nvlink, infiniband."),
+        click.option("--interconnect", metavar="WORD", help="A word of it: nvlink, infiniband."),
         click.option("--dedicated", is_flag=True, help="Only machines of one's own."),
         click.option("--ecc", is_flag=True, help="Only GPUs with ECC memory."),
         click.option("--available", is_flag=True, help="Only what the provider says is in stock."),
         click.option("--max-age", type=Duration(), help="Only prices confirmed within this time."),
-        click.option("--include-stale", is_flag=True, help="Rank stale prices too (marked)."),
-        click.option("--as-of", type=Moment(), help="As it was at this moment."),
+        click.option("--include-stale", is_flag=True, help="Stale prices too (marked)."),
+        click.option("--as-of", type=Moment(), help="As it was at this moment (UTC)."),
     ]
 )
+
+
+def top_option(default: int) -> Callable[[F], F]:
+    """``--top N`` and ``--all``."""
+    top = click.option("--top", type=click.IntRange(1, 100_000), default=default, metavar="N",
+                       show_default=True, help="Only the cheapest N.")  # fmt: skip
+    every = click.option("--all", "show_all", is_flag=True, help="Every one that fits.")
+    return _stack([top, every])
+
 
 output_option: Callable[[F], F] = click.option(
     "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True,
@@ -138,26 +151,25 @@ output_option: Callable[[F], F] = click.option(
 def filters_from(options: dict[str, Any]) -> Filters:
     """Take the shared filter options out of *options* and return them as Filters.
 
-    ``gpus`` and ``as_of`` stay with the command: what they mean is its own business.
+    ``gpus`` and ``as_of`` stay with the command: what they mean is its own business. Raises
+    click.UsageError on constraints that no offer can fulfil.
     """
     from tracker.report.filters import Filters
 
-    def flat(name: str) -> tuple[str, ...]:
-        return tuple(item for group in options.pop(name) for item in group)
-
-    markets = tuple(name.lower().replace("-", "_") for name in flat("market"))
-    for name in markets:
-        if name not in MARKETS:
+    _refuse_contradictions(options)
+    countries = _flat(options, "country")
+    for code in countries:
+        if not re.fullmatch("[A-Za-z]{2}", code):
             raise click.BadParameter(
-                f"{name!r} is not a market; known: {', '.join(MARKETS)}", param_hint="--market"
+                f"{code!r} is not a two-letter country code such as US", param_hint="--country"
             )
     return Filters(
-        gpus=flat("gpu"),
-        providers=tuple(name.lower() for name in flat("provider")),
-        regions=flat("region"),
-        countries=flat("country"),
-        markets=markets,
-        tiers=tuple(name.lower() for name in flat("tier")),
+        gpus=_flat(options, "gpu"),
+        providers=tuple(name.lower() for name in _flat(options, "provider")),
+        regions=_flat(options, "region"),
+        countries=countries,
+        markets=_markets(_flat(options, "market")),
+        tiers=tuple(name.lower() for name in _flat(options, "tier")),
         min_vram_gb=options.pop("min_vram"),
         min_ram_gib=options.pop("min_ram"),
         min_vcpus=options.pop("min_vcpus"),
@@ -170,3 +182,41 @@ def filters_from(options: dict[str, Any]) -> Filters:
         max_age=options.pop("max_age"),
         include_stale=options.pop("include_stale"),
     )
+
+
+def _flat(options: dict[str, Any], name: str) -> tuple[str, ...]:
+    return tuple(item for group in options.pop(name) for item in group)
+
+
+def _markets(names: tuple[str, ...]) -> tuple[str, ...]:
+    markets = tuple(name.lower().replace("-", "_") for name in names)
+    for name in markets:
+        if name not in MARKETS:
+            near = difflib.get_close_matches(name, MARKETS, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(MARKETS)}"
+            raise click.BadParameter(f"{name!r} is not a market; {hint}", param_hint="--market")
+    return markets
+
+
+def _refuse_contradictions(options: dict[str, Any]) -> None:
+    """Refuse what cannot be answered, rather than answer that nothing matches."""
+    for name in ("market", "tier"):
+        named = {item.lower() for group in options[name] for item in group}
+        if "any" in named and len(named) > 1:
+            raise click.UsageError(f"--{name}: any means all of them; name no others beside it")
+    if options["as_of"] is None:
+        return
+    # History keeps prices; stock and network speeds are only known for now.
+    for name in ("available", "max_age", "min_network", "verify"):
+        if options.get(name):
+            option = f"--{name.replace('_', '-')}"
+            raise click.UsageError(
+                f"--as-of and {option} exclude each other: it is only known for now"
+            )
+
+
+def refuse_all_with_top(show_all: bool) -> None:
+    """Refuse ``--all`` beside a ``--top`` that was typed."""
+    source = click.get_current_context().get_parameter_source("top")
+    if show_all and source is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--all and --top exclude each other")

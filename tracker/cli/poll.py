@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 COLUMNS = ("provider", "status", "offers", "quarantined", "rejected", "unmapped", "opened",
            "changed", "closed", "requests", "bytes", "seconds", "reason")  # fmt: skip
 
+_TABLE = (
+    render.Column("PROVIDER"), render.Column("STATUS"), render.Column("OFFERS", right=True),
+    render.Column("HELD", right=True), render.Column("REJECTED", right=True),
+    render.Column("NEW", 1, right=True), render.Column("CHANGED", 1, right=True),
+    render.Column("GONE", 1, right=True), render.Column("TIME", 2, right=True),
+)  # fmt: skip
+
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--provider", "names", type=CommaList(), multiple=True, help="Only these providers.")
@@ -52,7 +59,8 @@ def poll(obj: dict[str, Any], /, names: tuple[tuple[str, ...], ...], **options: 
     if not any(o.ok for o in outcomes if o.provider != "pricebook") and (
         len(outcomes) > 1 or not outcomes[0].ok
     ):
-        raise Exit(EXIT_ALL_FAILED, "no provider gave usable prices; nothing of theirs was changed")
+        read = ", only the price book was read" if any(o.ok for o in outcomes) else ""
+        raise Exit(EXIT_ALL_FAILED, f"no provider gave usable prices{read}; see the reasons above")
 
 
 def report(
@@ -66,9 +74,10 @@ def report(
     if output not in ("table", "wide"):
         render.print_rows(output, rows, COLUMNS, {"dry_run": dry_run})
         return
-    columns = ("PROVIDER", "STATUS", "OFFERS", "HELD", "REJECTED", "NEW", "CHANGED", "GONE",
-               "TIME", "WHY")  # fmt: skip
-    render.print_table(columns, [_line(r) for r in rows], right=frozenset(columns[2:9]))
+    render.print_table(_TABLE, [_line(r) for r in rows], wide=output == "wide")
+    for r in rows:
+        if r["reason"]:
+            render.say(f"{r['provider']}: {r['reason']}")
     if dry_run:
         render.say("dry run: nothing was written")
 
@@ -87,17 +96,15 @@ def outcome_row(o: PollOutcome) -> dict[str, Any]:
         "closed": o.closed,
         "requests": o.requests,
         "bytes": o.bytes,
-        "seconds": f"{o.seconds:.1f}",
+        "seconds": round(o.seconds, 1),
         "reason": o.reason,
     }
 
 
 def _line(r: Mapping[str, Any]) -> list[str]:
-    rejected = r["rejected"]
-    figures = [r["offers"], r["quarantined"], sum(rejected.values()) if rejected else rejected,
-               r["opened"], r["changed"], r["closed"]]  # fmt: skip
+    rejected = None if r["rejected"] is None else sum(r["rejected"].values())
+    figures = (r["offers"], r["quarantined"], rejected, r["opened"], r["changed"], r["closed"])
     return [
-        r["provider"], r["status"],
-        *(render.count(n) if isinstance(n, int) else render.DASH for n in figures),
-        f"{r['seconds']} s" if r["seconds"] else render.DASH, (r["reason"] or "")[:110],
+        r["provider"], r["status"], *(render.count(n) for n in figures),
+        render.DASH if r["seconds"] is None else f"{r['seconds']:.1f} s",
     ]  # fmt: skip

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,14 @@ COLUMNS = (
     "price_usd_per_machine_hour", "price_usd_per_gpu_hour", "price_native", "currency",
     "price_unit", "region", "country", "availability", "commitment_hours", "ranked", "quarantined",
 )  # fmt: skip
+
+_TABLE = (
+    render.Column("GPU"), render.Column("GPUS", right=True), render.Column("MARKET"),
+    render.Column("TIER", 2), render.Column("REGION", 3), render.Column("$/GPU-H", right=True),
+    render.Column("$/MACHINE-H", 1, right=True), render.Column("STOCK", 4),
+    render.Column("ID", 5), render.Column("NOTE", 6),
+)  # fmt: skip
+MAX_NOTES = 20
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -143,7 +152,7 @@ def _print(app: App, it: Provider[Any], payloads: Sequence[Payload], output: str
     rows += [_row(h.offer, f"{h.gate}: {h.reason}") for h in found.held]
     document = _document(it, found)
     if output in ("table", "wide"):
-        _table(rows, document)
+        _table(rows, document, wide=output == "wide")
     else:
         render.print_rows(output, rows, COLUMNS, document)
     if not rows:
@@ -174,19 +183,20 @@ def _row(o: Offer, quarantined: str | None) -> dict[str, Any]:
     x = o.listed
     return {
         "source_id": x.source_id, "provider": o.provider, "gpu": o.gpu.key,
-        "gpu_raw": x.gpu_name, "gpus": x.gpu_count, "vram_gb": o.gpu.vram_gb,
+        "gpu_raw": x.gpu_name, "gpus": render.quantity(x.gpu_count), "vram_gb": o.gpu.vram_gb,
         "slice": o.gpu.is_slice, "market": x.market, "tier": x.tier, "price_kind": x.price_kind,
         "price_usd_per_machine_hour": render.usd_text(o.price.usd),
         "price_usd_per_gpu_hour": render.usd_text(o.price_per_gpu.usd),
         "price_native": x.price.amount, "currency": x.price.currency, "price_unit": x.price.unit,
         "region": x.region, "country": x.country, "interconnect": x.interconnect,
-        "vcpus": x.vcpus, "ram_gib": x.ram_gib, "dedicated": x.dedicated,
+        "vcpus": render.quantity(x.vcpus), "ram_gib": render.quantity(x.ram_gib),
+        "dedicated": x.dedicated,
         "availability": x.extras.availability, "stock_label": x.extras.stock_label,
-        "reliability": x.extras.reliability,
+        "reliability": render.quantity(x.extras.reliability),
         "billing_increment_seconds": x.terms.billing_increment_seconds,
         "minimum_seconds": x.terms.minimum_seconds,
         "commitment_hours": x.terms.commitment_hours,
-        "disk_included_gb": x.terms.disk_included_gb,
+        "disk_included_gb": render.quantity(x.terms.disk_included_gb),
         "disk_usd_per_gb_hour": x.terms.disk_usd_per_gb_hour,
         "egress_usd_per_gb": x.terms.egress_usd_per_gb,
         "interruption_percent_max": x.extras.interruption_percent_max,
@@ -196,17 +206,24 @@ def _row(o: Offer, quarantined: str | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _table(rows: Sequence[Mapping[str, Any]], document: Mapping[str, Any]) -> None:
-    render.print_table(
-        ("GPU", "GPUS", "MARKET", "TIER", "REGION", "$/GPU-H", "$/MACHINE-H", "STOCK", "ID",
-         "NOTE"),
-        [[r["gpu"], render.count(r["gpus"]), r["market"].replace("_", "-"), r["tier"],
-          r["region"] or render.DASH, f"${r['price_usd_per_gpu_hour']}",
-          f"${r['price_usd_per_machine_hour']}", r["availability"], r["source_id"],
-          f"quarantined: {r['quarantined']}" if r["quarantined"] else "; ".join(r["notes"])[:60]]
-         for r in rows],
-        right=frozenset({"GPUS", "$/GPU-H", "$/MACHINE-H"}),
-    )  # fmt: skip
+def _cells(r: Mapping[str, Any]) -> list[str]:
+    note = "quarantined" if r["quarantined"] else ("" if r["ranked"] else "not ranked")
+    return [
+        r["gpu"], str(r["gpus"]), r["market"].replace("_", "-"), r["tier"],
+        r["region"] or render.DASH, render.usd(Decimal(r["price_usd_per_gpu_hour"]), 4),
+        render.usd(Decimal(r["price_usd_per_machine_hour"]), 4), r["availability"],
+        r["source_id"], note,
+    ]  # fmt: skip
+
+
+def _table(rows: Sequence[Mapping[str, Any]], document: Mapping[str, Any], *, wide: bool) -> None:
+    render.print_table(_TABLE, [_cells(r) for r in rows], wide=wide)
+    render.say()
+    held = [r for r in rows if r["quarantined"]]
+    for r in held[:MAX_NOTES]:
+        render.say(f"quarantined {r['source_id']}: {r['quarantined']}")
+    if len(held) > MAX_NOTES:
+        render.say(f"and {len(held) - MAX_NOTES:,} more quarantined; -o json has them all")
     for item in document["rejected"]:
         render.say(f"rejected {item['count']:,}: {item['reason']} (such as {item['sample'][:100]})")
     for item in document["unmapped"]:

@@ -18,6 +18,17 @@ COLUMNS = (
 )  # fmt: skip
 UNMAPPED_COLUMNS = ("provider", "name", "vram", "rows", "sample", "first_seen_at", "last_seen_at")
 
+_TABLE = (
+    render.Column("PROVIDER"), render.Column("LAST OK", right=True), render.Column("STATE"),
+    render.Column("OFFERS", right=True), render.Column("HELD", 2, right=True),
+    render.Column("REJECTED", 3, right=True), render.Column("UNKNOWN", 4, right=True),
+    render.Column("FAILURES", 1, right=True),
+)  # fmt: skip
+_UNMAPPED_TABLE = (
+    render.Column("PROVIDER"), render.Column("NAME"), render.Column("VRAM", 2),
+    render.Column("ROWS", 1, right=True), render.Column("SAMPLE"),
+)  # fmt: skip
+
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--unmapped", is_flag=True, help="GPU names that the catalogue does not know.")
@@ -52,28 +63,39 @@ def _health(app: App, output: str) -> None:
         return
     lines = [
         [
-            r["provider"], r["kind"],
-            render.age(r["last_ok_at"], now) if r["last_ok_at"] else "never",
-            _state(r), render.count(r["offers"]), render.count(r["quarantined"]),
-            render.count(r["rejected"]), render.count(r["unmapped"]),
-            render.count(r["consecutive_failures"]), (r["last_error"] or "")[:90],
+            r["provider"], render.age(r["last_ok_at"], now) if r["last_ok_at"] else "never",
+            _state(r), *_figures(r),
         ]
         for r in rows
     ]  # fmt: skip
-    lines += [
-        [name, render.DASH, "never", "never polled", *[render.DASH] * 5, ""] for name in never
-    ]
-    columns = ("PROVIDER", "KIND", "LAST OK", "STATE", "OFFERS", "HELD", "REJECTED", "UNMAPPED",
-               "FAILURES", "LAST ERROR")  # fmt: skip
-    render.print_table(columns, lines, right=frozenset(columns[4:9]))
+    lines += [[name, "never", "never polled", *[render.DASH] * 5] for name in never]
+    render.print_table(_TABLE, lines, wide=output == "wide")
+    render.say()
+    for r in rows:
+        if r["last_error"] and r["consecutive_failures"]:
+            render.say(f"{r['provider']}: {r['last_error']}")
+        for reason, number in r["rejects"].items():
+            render.say(f"{r['provider']}: {number:,} rows rejected: {reason}")
+    if any(r["unmapped"] for r in rows):
+        render.say("GPU names nobody knows: gpucost providers --unmapped")
+    if any(r["quarantined"] for r in rows):
+        render.say("offers held back by a quality gate: gpucost offers --quarantined")
+
+
+def _figures(r: dict[str, Any]) -> list[str]:
+    names = ("offers", "quarantined", "rejected", "unmapped", "consecutive_failures")
+    polled = r["last_status"] is not None
+    return [render.count(r[name]) if polled else render.DASH for name in names]
 
 
 def _state(r: dict[str, Any]) -> str:
-    state = r["last_status"] or "no polls"
+    if r["last_status"] is None:
+        return "price book only"
+    state = str(r["last_status"])
     if r["stale"]:
         state += ", stale"
     if r["unchanged_since"] is not None:
-        state += f", content unchanged since {render.iso(r['unchanged_since'])}"
+        state += f", unchanged since {r['unchanged_since']:%Y-%m-%d}"
     return state
 
 
@@ -94,9 +116,9 @@ def _unmapped(app: App, output: str) -> None:
         render.say("every GPU name seen is known")
         return
     render.print_table(
-        ("PROVIDER", "NAME", "VRAM", "ROWS", "SAMPLE"),
-        [[r["provider"], r["name"], r["vram"], render.count(r["rows"]), r["sample"][:90]]
-         for r in rows],
-        right=frozenset({"ROWS"}),
-    )  # fmt: skip
-    render.say('name one in gpucost.toml:  [aliases]  "THE NAME" = "H100-SXM-80GB"')
+        _UNMAPPED_TABLE,
+        [[r["provider"], r["name"], r["vram"], render.count(r["rows"]), r["sample"]] for r in rows],
+        wide=output == "wide",
+    )
+    render.say()
+    render.say('To name one, in gpucost.toml:  [aliases]  "THE NAME" = "H100-SXM-80GB"')

@@ -8,15 +8,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 
-from tracker.domain.cost import Bill, BreakEven, CostInputs, SpeedUp, break_even, speed_up
+from tracker.domain.cost import Bill, BreakEven, CostInputs, SpeedUp, bill, break_even, speed_up
 from tracker.domain.gpu import Catalogue
 from tracker.domain.job import Job, NoEstimate, RuntimeEstimate, runtime_for
 from tracker.domain.money import PerMachineHour, from_micro_usd
 from tracker.domain.offer import Availability, Market, Terms
-from tracker.domain.rank import Candidate, Ranked, cheapest, rank
+from tracker.domain.rank import Candidate, Ranked, cheapest, order, rank
 from tracker.report.discounts import DiscountBook
-from tracker.report.filters import Filters, Selection, is_stale, select
+from tracker.report.filters import OTHER_GPUS, STALE, Filters, Selection, is_stale, select
 from tracker.store.reads import StoredOffer
+
+TERM_MARKETS = ("monthly", "reserved", "capacity_block")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class CheapestReport:
     @property
     def only_stale(self) -> bool:
         """Nothing fresh is left, but stale offers would match."""
-        return not self.rows and self.excluded["stale"] > 0
+        return not self.rows and self.excluded[STALE] > 0
 
 
 def cheapest_report(
@@ -82,29 +84,32 @@ def cheapest_report(
     *offers* may leave out GPUs that the question is not about; *total_offers* counts them all.
     Raises UnknownGpu when a filter names a GPU that nobody knows.
     """
-    if job.min_vram_gb is not None:
-        least = max(job.min_vram_gb, filters.min_vram_gb or Decimal(0))
-        filters = replace(filters, min_vram_gb=least)
+    filters = _with_needs(filters, job)
     selection = select(offers, filters, catalogue, now)
     if total_offers > selection.total:
-        selection.excluded["other GPU"] += total_offers - selection.total
+        selection.excluded[OTHER_GPUS] += total_offers - selection.total
     candidates = _candidates(selection, job, catalogue, discounts or DiscountBook())
     ranking = rank(candidates, job) if top is None else cheapest(candidates, job, top)
-    for out in ranking.left_out:
-        selection.excluded[out.reason] += 1
     rows = tuple(_row(i, ranked, now) for i, ranked in enumerate(ranking.rows, 1))
-    best = _best_by_gpu(candidates, rows, job, filters, catalogue, now)
     return CheapestReport(
         job=job,
         filters=filters,
         now=now,
         rows=rows,
-        best_by_gpu=best,
+        best_by_gpu=_best_by_gpu(candidates, rows, job, now),
         comparison=_compare(candidates, job, catalogue, now, compare),
-        considered=len(candidates) - len(ranking.left_out),
+        considered=len(candidates),
         total_offers=total_offers,
         excluded=selection.excluded,
     )
+
+
+def _with_needs(filters: Filters, job: Job) -> Filters:
+    """*filters* with the memory that the job needs."""
+    if job.min_vram_gb is None:
+        return filters
+    least = max(job.min_vram_gb, filters.min_vram_gb or Decimal(0))
+    return replace(filters, min_vram_gb=least)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +123,8 @@ class Priced:
 def _candidates(
     selection: Selection, job: Job, catalogue: Catalogue, discounts: DiscountBook
 ) -> list[Candidate[Priced]]:
+    """The offers that have a bill; the others are counted, here and not one by one as their
+    bills are worked out, so that the counts do not depend on how many rows are asked for."""
     estimates: dict[str, RuntimeEstimate | NoEstimate] = {}
     found: list[Candidate[Priced]] = []
     for o in selection.kept:
@@ -125,13 +132,25 @@ def _candidates(
         if estimate is None:
             estimate = estimates[o.gpu_key] = runtime_for(job, o.gpu_key, catalogue)
         if isinstance(estimate, NoEstimate):
-            selection.excluded["no estimate for the GPU"] += 1
-            continue
-        if o.commitment_unknown:
-            selection.excluded["sold for a term that is not stated"] += 1
-            continue
-        found.append(candidate_of(o, estimate, discounts))
+            selection.excluded["with no hours given for the GPU"] += 1
+        elif problem := _unbillable(o, job, estimate):
+            selection.excluded[problem] += 1
+        else:
+            found.append(candidate_of(o, estimate, discounts))
     return found
+
+
+def _unbillable(o: StoredOffer, job: Job, estimate: RuntimeEstimate) -> str | None:
+    """Why the job cannot be run, or its bill not be known, on *o*."""
+    if o.gpu_count < 1:
+        return "sold as a slice of a GPU"
+    if o.commitment_unknown or (o.market in TERM_MARKETS and o.commitment_hours is None):
+        return "sold for a term that is not stated"
+    if o.max_duration_hours is not None and o.max_duration_hours < job.setup_hours + estimate.hours:
+        return "offered for less time than the job takes"
+    if job.disk_gb and o.disk_gb is not None and o.disk_gb < job.disk_gb:
+        return "with too little disk"
+    return None
 
 
 def candidate_of(
@@ -176,15 +195,14 @@ def _row(position: int, ranked: Ranked[Priced], now: datetime) -> Row:
 
 
 def _best_by_gpu(
-    candidates: Iterable[Candidate[Priced]], rows: Sequence[Row], job: Job, filters: Filters,
-    catalogue: Catalogue, now: datetime,
-) -> tuple[Row, ...]:  # fmt: skip
+    candidates: Iterable[Candidate[Priced]], rows: Sequence[Row], job: Job, now: datetime
+) -> tuple[Row, ...]:
     """The best row of each GPU asked for, so that a crowded market hides none of them."""
     groups: dict[str, list[Candidate[Priced]]] = {}
     for c in candidates:
         groups.setdefault(c.item.offer.gpu_family, []).append(c)
     best = [ranked for group in groups.values() for ranked in cheapest(group, job, 1).rows]
-    best.sort(key=lambda r: (r.bill.at_least_usd, r.candidate.standing))
+    best.sort(key=lambda r: order(r.candidate, r.bill))
     place = {row.offer.key: row.rank for row in rows}
     return tuple(_row(place.get(r.candidate.key, 0), r, now) for r in best)
 
@@ -207,3 +225,14 @@ def _compare(
     return Comparison(
         left, right, break_even(left.bill, right.bill), speed_up(left.bill, right.bill)
     )
+
+
+def bill_now(
+    offer: StoredOffer, job: Job, catalogue: Catalogue, discounts: DiscountBook
+) -> Bill | None:
+    """The bill of *job* on one offer whatever the filters say; None when it has none."""
+    estimate = runtime_for(job, offer.gpu_key, catalogue)
+    if isinstance(estimate, NoEstimate) or _unbillable(offer, job, estimate):
+        return None
+    found = bill(candidate_of(offer, estimate, discounts).inputs, job, estimate)
+    return found if isinstance(found, Bill) else None

@@ -1,7 +1,8 @@
 """Which offers a question is about, and how many it leaves out for which reason.
 
 Every filter that an offer cannot answer (the provider does not say) leaves the offer out, under a
-reason of its own, so that a footer can tell "too little RAM" from "RAM not said".
+reason of its own, so that a footer can tell "with too little RAM" from "with RAM not stated".
+A reason is a phrase that reads behind a number: "8 of other GPUs".
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ from tracker.store.reads import StoredOffer
 # machines are another product and must be asked for.
 DEFAULT_MARKETS = ("on_demand", "monthly", "reserved")
 ANY = "any"
+
+OTHER_GPUS = "of other GPUs"
+REPLACED = "replaced by live prices"
+STALE = "stale"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +66,10 @@ class Filters:
                 out[f"{name}_seconds"] = int(value.total_seconds())
             elif isinstance(value, tuple):
                 out[name] = list(value)
+            elif isinstance(value, Decimal):
+                out[name] = int(value) if value == value.to_integral_value() else float(value)
             else:
-                out[name] = str(value) if isinstance(value, Decimal) else value
+                out[name] = value
         return out
 
 
@@ -111,52 +118,49 @@ Check = Callable[[StoredOffer], str | None]
 def _checks(
     f: Filters, catalogue: Catalogue, now: datetime, live: frozenset[tuple[str, str]]
 ) -> list[Check]:
-    """The checks in force, those that say most to a user first."""
+    """The checks in force. Age comes last: what is counted stale would have matched otherwise."""
     checks: list[Check] = []
     if f.gpus:
         wanted = frozenset().union(*(catalogue.select(name) for name in f.gpus))
-        checks.append(lambda o: None if o.gpu_key in wanted else "other GPU")
+        checks.append(lambda o: None if o.gpu_key in wanted else OTHER_GPUS)
     if not f.include_slices:
-        checks.append(lambda o: "slice of a GPU" if o.is_slice else None)
+        checks.append(lambda o: "sold as a slice of a GPU" if o.is_slice else None)
     if f.providers:
-        checks.append(lambda o: None if o.provider in f.providers else "other provider")
-    checks.append(
-        lambda o: (
-            "list price where live ones are known"
-            if o.fallback and (o.provider, o.gpu_family) in live
-            else None
-        )
-    )
-    if not f.include_stale:
-        checks.append(lambda o: "stale" if is_stale(o, now) else None)
-    if f.max_age is not None:
-        oldest = now - f.max_age
-        checks.append(lambda o: "older than asked" if o.seen_at < oldest else None)
+        checks.append(lambda o: None if o.provider in f.providers else "of other providers")
+    checks.append(lambda o: REPLACED if o.fallback and (o.provider, o.gpu_family) in live else None)
     checks += [_market(f), _tier(f)]
     if f.available:
         checks.append(lambda o: None if o.availability == "yes" else _stock(o.availability))
     else:
-        checks.append(lambda o: "not available" if o.availability == "no" else None)
-    return checks + _place(f) + _hardware(f, catalogue)
+        checks.append(lambda o: _stock("no") if o.availability == "no" else None)
+    checks += _place(f) + _hardware(f, catalogue)
+    if f.max_age is not None:
+        oldest = now - f.max_age
+        checks.append(lambda o: "older than asked for" if o.seen_at < oldest else None)
+    if not f.include_stale:
+        checks.append(lambda o: STALE if is_stale(o, now) else None)
+    return checks
 
 
 def _stock(availability: str) -> str:
-    return "not available" if availability == "no" else "availability not said"
+    return "not in stock" if availability == "no" else "with stock not stated"
 
 
 def _market(f: Filters) -> Check:
     markets = f.markets or DEFAULT_MARKETS
     if ANY in markets:
         return lambda o: None
-    return lambda o: None if o.market in markets else f"market {o.market}"
+    return lambda o: None if o.market in markets else f"on the {o.market.replace('_', '-')} market"
 
 
 def _tier(f: Filters) -> Check:
     if ANY in f.tiers:
         return lambda o: None
     if f.tiers:
-        return lambda o: None if o.tier in f.tiers else "other tier"
-    return lambda o: None if not o.default_tiers or o.tier in o.default_tiers else f"tier {o.tier}"
+        return lambda o: None if o.tier in f.tiers else "of other tiers"
+    return lambda o: (
+        None if not o.default_tiers or o.tier in o.default_tiers else f"of tier {o.tier}"
+    )
 
 
 def _place(f: Filters) -> list[Check]:
@@ -166,9 +170,9 @@ def _place(f: Filters) -> list[Check]:
 
         def region(o: StoredOffer) -> str | None:
             if o.region is None:
-                return "region not said"
+                return "with region not stated"
             name = o.region.lower()
-            return None if any(fnmatchcase(name, p) for p in patterns) else "other region"
+            return None if any(fnmatchcase(name, p) for p in patterns) else "in other regions"
 
         checks.append(region)
     if f.countries:
@@ -176,8 +180,8 @@ def _place(f: Filters) -> list[Check]:
 
         def country(o: StoredOffer) -> str | None:
             if o.country is None:
-                return "country not said"
-            return None if o.country in countries else "other country"
+                return "with country not stated"
+            return None if o.country in countries else "in other countries"
 
         checks.append(country)
     return checks
@@ -187,29 +191,31 @@ def _hardware(f: Filters, catalogue: Catalogue) -> list[Check]:
     checks = [
         _at_least(f.min_vram_gb, lambda o: o.vram_gb, "VRAM"),
         _at_least(f.min_ram_gib, lambda o: o.ram_gib, "RAM"),
-        _at_least(f.min_vcpus, lambda o: o.vcpus, "vCPUs"),
+        _at_least(f.min_vcpus, lambda o: o.vcpus, "vCPUs", "few"),
         _at_least(f.min_disk_gb, _disk, "disk"),
-        _at_least(f.min_network_mbps, lambda o: o.network_down_mbps, "network"),
+        _at_least(f.min_network_mbps, lambda o: o.network_down_mbps, "network speed"),
     ]
     if f.min_gpus is not None:
         need = f.min_gpus
-        checks.append(lambda o: None if o.gpu_count >= need else "too few GPUs")
+        checks.append(lambda o: None if o.gpu_count >= need else "with too few GPUs")
     if f.interconnect:
         word = f.interconnect.lower()
 
         def link(o: StoredOffer) -> str | None:
             if o.interconnect is None:
-                return "interconnect not said"
-            return None if word in o.interconnect.lower() else "other interconnect"
+                return "with interconnect not stated"
+            return None if word in o.interconnect.lower() else "with another interconnect"
 
         checks.append(link)
     if f.dedicated:
-        checks.append(lambda o: _yes(o.dedicated, "shared machine", "dedicated or shared not said"))
+        checks.append(
+            lambda o: _yes(o.dedicated, "on shared machines", "not stated to be dedicated")
+        )
     if f.ecc:
 
         def ecc(o: StoredOffer) -> str | None:
             spec = catalogue.spec(o.gpu_key)
-            return _yes(spec.ecc if spec else None, "no ECC", "ECC not known")
+            return _yes(spec.ecc if spec else None, "without ECC", "with ECC not known")
 
         checks.append(ecc)
     return [check for check in checks if check is not None]
@@ -224,15 +230,16 @@ def _yes(value: bool | None, no: str, unknown: str) -> str | None:
 
 
 def _at_least(
-    least: Decimal | None, value: Callable[[StoredOffer], Decimal | int | None], what: str
-) -> Check | None:
+    least: Decimal | None, value: Callable[[StoredOffer], Decimal | int | None], what: str,
+    too: str = "little",
+) -> Check | None:  # fmt: skip
     if least is None:
         return None
 
     def check(o: StoredOffer) -> str | None:
         have = value(o)
         if have is None:
-            return f"{what} not said"
-        return None if have >= least else f"too little {what}"
+            return f"with {what} not stated"
+        return None if have >= least else f"with too {too} {what}"
 
     return check

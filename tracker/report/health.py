@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -48,6 +50,28 @@ class ProviderHealth:
             "unchanged_since": self.unchanged_since,
             "every_seconds": p.every_seconds,
         }
+
+
+def check_providers(connection: psycopg.Connection[Any], names: Iterable[str]) -> None:
+    """Raise UnknownProvider, with the nearest, for a name that neither sells nor can be polled."""
+    names = tuple(names)
+    if not names:
+        return
+    known = {provider.slug for provider in reads.providers(connection)}
+    if known.issuperset(names):
+        return
+    from tracker import registry
+
+    known |= set(registry.names())
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.4)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"known: {_list(known)}"
+            raise registry.UnknownProvider(f"no provider is called {name!r}; {hint}")
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
 
 
 def provider_health(connection: psycopg.Connection[Any], now: datetime) -> list[ProviderHealth]:
