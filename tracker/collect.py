@@ -205,6 +205,11 @@ class Collector:
                 fx = await fetch_rates(http)
             except (FetchError, ValueError) as error:
                 log.warning("%s: no exchange rates: %s", provider.name, error)
+                # Offers in other currencies are still there, only their price is not known.
+                why = [parsed.incomplete_reason, f"no exchange rates ({error})"]
+                parsed = replace(
+                    parsed, complete=False, incomplete_reason="; ".join(filter(None, why))
+                )
         known = await asyncio.to_thread(self._known, provider.name)
         return await asyncio.to_thread(
             digest, provider, payloads, self.catalogue, fx=fx, known=known, rules=self.rules,
