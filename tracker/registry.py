@@ -42,8 +42,8 @@ def load(name: str) -> Provider[Any]:
     """
     entries = [entry for entry in entry_points(group=GROUP) if entry.name == name]
     if not entries:
-        near = difflib.get_close_matches(name, names(), n=3, cutoff=0.4)
-        hint = f"; did you mean {', '.join(near)}?" if near else f"; known: {', '.join(names())}"
+        near = difflib.get_close_matches(name, names(), n=1, cutoff=0.5)
+        hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(names())}"
         raise UnknownProvider(f"no provider is called {name!r}{hint}")
     if len({entry.value for entry in entries}) > 1:
         raise BrokenProvider(f"{name}: two installed packages claim this name")
