@@ -8,7 +8,9 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from tests.support.catalogue import catalogue
 from tracker.domain.gpu import Gpu
+from tracker.domain.normalize import normalise
 from tracker.domain.offer import Extras, ListedOffer, Market, NativePrice, Offer, PriceUnit, Terms
 from tracker.store.polls import Poll
 
@@ -59,6 +61,35 @@ def make_offer(
         fx_date=None if currency == "USD" else START.date(),
         flags=flags,
     )
+
+
+def listed(
+    price: str = "2.50",
+    *,
+    currency: str = "USD",
+    unit: PriceUnit = PriceUnit.MACHINE_HOUR,
+    **fields: Any,
+) -> ListedOffer:
+    """What a provider might list: one H100, unless *fields* say otherwise."""
+    return replace(
+        ListedOffer(
+            source_id="machine-1",
+            gpu_name="H100 SXM",
+            gpu_count=Decimal(1),
+            price=NativePrice(Decimal(price), currency, unit),
+            market=Market.ON_DEMAND,
+            tier="standard",
+            vram_gb=Decimal(80),
+        ),
+        **fields,
+    )
+
+
+def offer(price: str = "2.50", **fields: Any) -> Offer:
+    """``listed``, normalised as an offer of the provider acme."""
+    found = normalise("acme", listed(price, **fields), catalogue(), {})
+    assert isinstance(found, Offer), found
+    return found
 
 
 def make_poll(

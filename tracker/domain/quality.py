@@ -186,10 +186,11 @@ class Gatekeeper:
     def _index(self, o: Offer) -> None:
         usd, per_gpu = o.price.usd, o.price_per_gpu.usd
         self._prices[o.key] += 1
-        if o.listed.market is Market.ON_DEMAND:
+        plausible = self._band(o) is None  # or it would make others look wrong
+        if plausible and o.listed.market is Market.ON_DEMAND:
             key = _machine_key(o)
             self._on_demand[key] = min(usd, self._on_demand.get(key, usd))
-        if o.listed.gpu_count == 1:
+        if plausible and o.listed.gpu_count == 1:
             key = _family_key(o)
             self._single[key] = min(usd, self._single.get(key, usd))
         self._regions[_type_key(o)].append(usd)
