@@ -356,3 +356,8 @@ def test_contradictory_polls_are_refused(fields: dict[str, object], message: str
     options = {"source": "x", "status": "complete", "started_at": at(0), "polled_at": at(0)}
     with pytest.raises(ValueError, match=message):
         Poll(**(options | {"every_seconds": 60} | fields))  # type: ignore[arg-type]
+
+
+def test_offers_of_another_source_are_refused(recorder: Recorder) -> None:
+    with pytest.raises(ValueError, match="an offer of acme in a poll of other"):
+        recorder.record(make_poll(0, [make_offer("a", "1")], source="other"))

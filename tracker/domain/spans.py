@@ -73,7 +73,7 @@ class Live:
     the last poll that did. All others were seen by the last accepted poll.
     """
 
-    states: Mapping[bytes, Moving] = field(default_factory=dict)
+    states: dict[bytes, Moving] = field(default_factory=dict)
     seen_until: dict[bytes, datetime] = field(default_factory=dict)
 
 
@@ -173,14 +173,17 @@ def _lapsed(
 def after(
     live: Live,
     changes: Changes,
-    seen: Mapping[bytes, Moving],
+    seen: dict[bytes, Moving],
     *,
     last_ok_at: datetime | None,
     complete: bool,
 ) -> Live:
     """What is open after the poll whose *changes* diff found. *live* is not modified."""
-    if complete:  # what it saw is all there is
-        return Live(seen)
+    if complete:
+        moved = [*changes.repriced, *changes.updated, *(key for key, _ in changes.resumed)]
+        if changes.opened or changes.closed or 2 * len(moved) > len(seen):
+            return Live(seen)  # what it saw is all there is
+        return Live(live.states | {key: seen[key] for key in moved}) if moved else Live(live.states)
     gone = {key for key, _ in changes.closed}
     states = {key: state for key, state in live.states.items() if key not in gone}
     states.update(seen)

@@ -78,6 +78,8 @@ class Poll:
         """The accepted offers by key. Of two with one key the dearer stays, in any order."""
         offers: dict[Key, Offer] = {}
         for offer in self.accepted:
+            if offer.source != self.source:
+                raise ValueError(f"an offer of {offer.source} in a poll of {self.source}")
             other = offers.setdefault(offer.key, offer)
             if other is not offer and offer.listed.price.amount > other.listed.price.amount:
                 offers[offer.key] = offer

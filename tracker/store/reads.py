@@ -9,13 +9,15 @@ machine-hour beside the provider's own amount; a column that a provider does not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from itertools import chain
 from typing import Any, NamedTuple
 
 import psycopg
 
+from tracker.store.rows import collector_paused, in_batches
 from tracker.store.status import (
     database_size,
     discounts,
@@ -173,12 +175,12 @@ def live_offers(
     sellers = _sellers(connection)
     where, values = _where(sellers, gpu_keys, providers, markets)
     if as_of is None:
-        rows = _fetch(connection, _LIVE_SQL + where, values)
+        rows = _stream(connection, _LIVE_SQL + where, values)
         return _offers(rows, sellers, _live_times(sellers))
     values["as_of"] = as_of
-    closed = _fetch(connection, _PAST_CLOSED_SQL + where, values)
-    still_open = _fetch(connection, _PAST_OPEN_SQL + where, values)
-    return _offers([*closed, *still_open], sellers, lambda source, end, _: (as_of, end))
+    closed = _stream(connection, _PAST_CLOSED_SQL + where, values)
+    still_open = _stream(connection, _PAST_OPEN_SQL + where, values)
+    return _offers(chain(closed, still_open), sellers, lambda source, end, _: (as_of, end))
 
 
 def count_live_offers(connection: Connection, *, as_of: datetime | None = None) -> int:
@@ -226,9 +228,13 @@ def _where(
 def _fetch(
     connection: Connection, statement: str, values: dict[str, Any] | None = None
 ) -> list[Row]:
-    # Binary: text would be parsed again for every key and number.
-    with connection.cursor(binary=True) as cursor:
+    with connection.cursor() as cursor:
         return cursor.execute(statement, values).fetchall()
+
+
+def _stream(connection: Connection, statement: str, values: dict[str, Any]) -> Iterator[Row]:
+    with connection.cursor() as cursor:
+        yield from in_batches(cursor.execute(statement, values))
 
 
 # (source id, seen_until or the end of knowledge, expires_at) → (seen_at, stale_at)
@@ -251,21 +257,28 @@ def _live_times(sellers: dict[int, _Seller]) -> _Times:
 
 def _offers(rows: Iterable[Row], sellers: dict[int, _Seller], times: _Times) -> list[StoredOffer]:
     """Complete rows of (stored fields, flags, moment, source_id, seller_id)."""
+    with collector_paused():
+        return _completed(rows, sellers, times)
+
+
+def _completed(
+    rows: Iterable[Row], sellers: dict[int, _Seller], times: _Times
+) -> list[StoredOffer]:
     new, offers = tuple.__new__, []
     tails: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     for row in rows:
         flags, moment, source_id, seller_id = row[-4:]
         expires_at = row[_EXPIRES_AT]
-        ids = (source_id, seller_id, moment, expires_at)
+        ids = (source_id, seller_id, moment, expires_at, flags and tuple(flags))
         tail = tails.get(ids)
         if tail is None:
             source, seller = sellers[source_id], sellers[seller_id]
             told = source if seller.kind == "seller" else seller
             tail = tails[ids] = (
-                seller.slug, source.slug, told.marketplace, told.default_tiers,
+                tuple(flags or ()), seller.slug, source.slug, told.marketplace, told.default_tiers,
                 *times(source_id, moment, expires_at),
             )  # fmt: skip
-        offers.append(new(StoredOffer, (*row[:-4], tuple(flags) if flags else (), *tail)))
+        offers.append(new(StoredOffer, row[:-4] + tail))
     return offers
 
 
