@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+
+from tracker.domain.gpu import Catalogue
+
+_CATALOGUES: dict[tuple[object, ...], Catalogue] = {}
+NONE: Mapping[str, str] = {}
 
 
 @pytest.fixture(autouse=True)
@@ -16,3 +22,17 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _catalogue_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading the catalogue is pure, and most of the time that a question takes."""
+    read: Callable[..., Catalogue] = Catalogue.from_toml
+
+    def from_toml(gpus: str, aliases: str, extra: Mapping[str, str] = NONE) -> Catalogue:
+        key = (gpus, aliases, tuple(extra.items()))
+        if key not in _CATALOGUES:
+            _CATALOGUES[key] = read(gpus, aliases, extra)
+        return _CATALOGUES[key]
+
+    monkeypatch.setattr(Catalogue, "from_toml", from_toml)

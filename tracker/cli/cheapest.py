@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import stat
 from collections.abc import Mapping
 from dataclasses import replace
@@ -112,7 +113,9 @@ def _readable(name: str) -> None:
     """Refuse a path that is no ordinary small file before anybody reads it."""
     try:
         found = Path(name).expanduser().stat()
-    except (OSError, ValueError, RuntimeError):
+    except (OSError, ValueError, RuntimeError) as error:
+        if getattr(error, "errno", None) == errno.ENAMETOOLONG:
+            raise Exit(EXIT_USAGE, f"no job is called {name[:40]}…: too long a name") from None
         return  # no file: a job's name, or a path whose reading tells what is wrong
     if stat.S_ISDIR(found.st_mode) and name.lower() not in job_names():
         raise Exit(EXIT_USAGE, f"{name}: is a folder; name a job file in it")

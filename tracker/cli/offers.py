@@ -33,7 +33,7 @@ COLUMNS = (
     "interconnect", "dedicated", "reliability", "availability", "stock_label", "age_seconds",
     "stale", "valid_as_of", "commitment_hours", "billing_increment_seconds", "disk_included_gb",
     "disk_usd_per_gb_hour", "egress_usd_per_gb", "price_native", "currency", "price_unit",
-    "native_id", "source_url",
+    "native_id", "source", "seen_at",
 )  # fmt: skip
 QUARANTINE_COLUMNS = (
     "offer", "gpu", "gpus", "provider", "region", "tier", "market", "price_usd_per_machine_hour",

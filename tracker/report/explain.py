@@ -316,9 +316,9 @@ def _answer_lines(payload: Payload | None, see_also: str | None, reading: Readin
         lines.append(f"{payload.method} {payload.url or 'a file'} at {at}{status}")
     if see_also:
         lines.append(f"see also {see_also}")
-    if payload is not None:
-        lines += (reading.words or "(the passage was not found)").splitlines()
-    return lines or ["(the answer is no longer in the archive)"]
+    if payload is None:
+        return [*lines, "(the answer is no longer in the archive)"]
+    return lines + (reading.words or "(the passage was not found)").splitlines()
 
 
 def _gates(reading: Reading) -> list[dict[str, Any]]:
@@ -353,7 +353,8 @@ def _held_line(q: StoredQuarantine) -> str:
 
 def _read_lines(e: Explanation) -> list[str]:
     o = e.found.offer
-    amount = f"{_plain(o.price_native)} {o.currency} per {o.price_unit.replace('_', '-')}"
+    unit = o.price_unit.replace("_", "-").replace("gpu", "GPU")
+    amount = f"{_plain(o.price_native)} {o.currency} per {unit}"
     lines = [f"GPU {e.found.gpu_raw!r} -> {o.gpu_key}", f"price {amount} {_formula(o)}"]
     lines += [f"note: {note}" for note in (*e.found.notes, *o.flags)]
     if e.reading.problem:
@@ -367,7 +368,7 @@ def _formula(o: Any) -> str:
         steps.append(f"x {o.fx_rate} USD ({o.fx_date})")
     if o.price_unit in (PriceUnit.MACHINE_MONTH, PriceUnit.GPU_MONTH):
         steps.append("/ 730 h")
-    if o.price_unit in (PriceUnit.GPU_HOUR, PriceUnit.GPU_MONTH):
+    if o.price_unit in (PriceUnit.GPU_HOUR, PriceUnit.GPU_MONTH) and o.gpu_count != 1:
         steps.append(f"x {_plain(o.gpu_count)} GPUs")
     steps.append(f"= ${from_micro_usd(o.price_micro_usd)} per machine-hour")
     return " ".join(steps)

@@ -1,0 +1,159 @@
+"""``gpucost explain``: live, closed and held offers, ambiguous ids, lost archives, new parsers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.cli.harness import run
+from tests.cli.shop import A100_NAME, H100_NAME, Shop, open_shop
+from tests.support.catalogue import catalogue
+from tracker import registry
+from tracker.provider import Parsed, ParseError
+from tracker.store import archive
+from tracker.store.engine import connect
+
+
+@pytest.fixture
+def shop(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+    with open_shop(monkeypatch, database_url) as shop:
+        shop.sell((H100_NAME, "2.99"), (A100_NAME, "1.89"))
+        assert shop.poll().code == 0
+        yield shop
+
+
+def _ids() -> dict[str, str]:
+    rows = run("offers", "-o", "json").json()["rows"]
+    return {row["gpu"]: row["offer"] for row in rows}
+
+
+def _explained(reference: str) -> dict[str, Any]:
+    answer = run("explain", reference, "-o", "json")
+    assert answer.code == 0, answer.err
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_live_offer_in_the_providers_words() -> None:
+    offer = _ids()["H100-SXM-80GB"]
+    text = run("explain", offer).out
+    assert f'"id": "{H100_NAME}"' in text
+    assert "POST http://127.0.0.1:" in text
+    assert f"GPU {H100_NAME!r} -> H100-SXM-80GB" in text
+    assert "price 2.99 USD per GPU-hour = $2.990000 per machine-hour" in text
+    assert ", live" in text
+    for gate in ("band", "duplicate", "count scaling", "jump"):
+        assert f"passed  {gate}:" in text
+    document = _explained(offer)
+    assert document["live"] is True
+    assert document["offer"]["price_usd_per_machine_hour"] == "2.99"
+    assert document["offer"]["offer"] == offer
+    assert document["gpu_raw"] == H100_NAME
+    assert document["problem"] is None
+    assert document["poll"]["status"] == "complete"
+    assert all(gate["passed"] for gate in document["gates"])
+    assert document["quarantine"] == []
+
+
+@pytest.mark.usefixtures("shop")
+def test_an_offer_by_any_of_its_names() -> None:
+    offer = _ids()["H100-SXM-80GB"]
+    row = next(r for r in run("offers", "-o", "json").json()["rows"] if r["offer"] == offer)
+    for reference in (offer, offer[:4], row["native_id"], f"runpod/{row['native_id']}"):
+        assert _explained(reference)["offer"]["offer"] == offer
+
+
+def test_a_closed_offer_is_explained_by_the_poll_that_last_saw_it(shop: Shop) -> None:
+    offer = _ids()["A100-SXM-80GB"]
+    shop.sell((H100_NAME, "2.99"))
+    assert shop.poll().code == 0
+    assert "A100-SXM-80GB" not in _ids()
+    document = _explained(offer)
+    assert document["live"] is False
+    assert A100_NAME in document["words"]
+    assert "no longer offered" in run("explain", offer).out
+
+
+def test_the_jump_gate_compares_with_the_price_before(shop: Shop) -> None:
+    shop.sell((H100_NAME, "3.49"), (A100_NAME, "1.89"))
+    assert shop.poll().code == 0
+    text = run("explain", _ids()["H100-SXM-80GB"]).out
+    assert "passed  jump: last $2.9900" in text
+    assert "= $3.490000 per machine-hour" in text
+
+
+@pytest.mark.usefixtures("shop")
+def test_an_ambiguous_id_lists_what_it_fits(database_url: str) -> None:
+    with connect(database_url, autocommit=True) as connection:
+        connection.execute("UPDATE offer SET native_id = 'same'")
+    answer = run("explain", "same")
+    assert answer.code == 2
+    assert "'same' fits 2 offers: " in answer.complaint
+    for gpu, offer in _ids().items():
+        assert f"{offer} ({gpu} on_demand" in answer.complaint
+
+
+@pytest.mark.usefixtures("shop")
+def test_an_archive_that_has_expired_is_said_to_have(database_url: str) -> None:
+    with connect(database_url, autocommit=True) as connection:
+        connection.execute("DELETE FROM payload")
+        archive.delete_payloads_before(connection, datetime.now(UTC) + timedelta(days=1))
+    document = _explained(_ids()["H100-SXM-80GB"])
+    assert document["problem"] == "the answer is no longer in the archive"
+    assert (document["words"], document["answer"], document["gates"]) == (None, None, [])
+    text = run("explain", _ids()["H100-SXM-80GB"]).out
+    assert "(the answer is no longer in the archive)" in text
+    assert "Gates" not in text
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize(
+    ("parsed", "says"),
+    [
+        (Parsed(()), "today's parser makes another offer of it"),
+        (ParseError("gpuTypes", "a list was expected"), "gpuTypes: a list was expected"),
+    ],
+)
+def test_a_parser_that_has_changed_is_said_to_have(
+    parsed: Any, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer = _ids()["H100-SXM-80GB"]
+    provider = registry.load("runpod")
+
+    def parse(_payloads: Any) -> Any:
+        if isinstance(parsed, Exception):
+            raise parsed
+        return parsed
+
+    changed = dataclasses.replace(provider, parse=parse)
+    monkeypatch.setattr(registry, "load", lambda name: changed)
+    document = _explained(offer)
+    assert says in document["problem"]
+    assert H100_NAME in document["words"], "the provider's words are shown all the same"
+    assert f"but {document['problem']}" in run("explain", offer).out
+
+
+def test_a_quarantined_offer_is_explained_too(shop: Shop) -> None:
+    shop.sell((H100_NAME, "0.02"), (A100_NAME, "1.89"), ("NVIDIA A100 80GB PCIe", "0.03"))
+    assert shop.poll().code == 0
+    low, high = catalogue().band("H100", "on_demand")
+    rows = run("offers", "--quarantined", "-o", "json").json()["rows"]
+    held = {row["gpu"]: row["offer"] for row in rows}
+    text = run("explain", held["H100-SXM-80GB"]).out
+    assert f"outside the plausible ${low} to ${high}" in text
+    assert "not freed by repetition" in text
+    document = _explained(held["H100-SXM-80GB"])
+    assert document["quarantine"][0]["gate"] == "band"
+    assert document["quarantine"][0]["price_usd_per_machine_hour"] == "0.02"
+    # The H100 had a price before; a GPU first seen at a wrong price has none at all.
+    assert document["offer"]["price_usd_per_machine_hour"] == "2.99"
+    document = _explained(held["A100-PCIE-80GB"])
+    assert document["offer"] is None
+    assert [g["gate"] for g in document["gates"] if not g["passed"]] == ["band"]
+    assert '"NVIDIA A100 80GB PCIe"' in document["words"]
+    assert "QUARANTINED: never ranked" in run("explain", held["A100-PCIE-80GB"]).out

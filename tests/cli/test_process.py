@@ -1,0 +1,84 @@
+"""The installed command as a process of its own: start-up, imports, pipes, encodings."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.harness import filled, polled
+from tests.support.offers import make_offer
+from tests.support.pg import TestServer
+from tracker import __version__
+
+# Runs a command, then prints on stderr which of the heavy packages it has imported.
+SPY = """
+import sys
+from tracker.cli.main import _run
+code = _run(sys.argv[1:])
+sys.stdout.flush()
+heavy = {"sqlalchemy", "alembic", "psycopg", "pydantic", "rich", "httpx", "selectolax",
+         "providers", "asyncio"}
+print(",".join(sorted(heavy & {name.partition(".")[0] for name in sys.modules})), file=sys.stderr)
+sys.exit(code)
+"""
+COMMAND = Path(sys.executable).with_name("gpucost")
+
+
+@pytest.fixture(scope="module")
+def market(database_server: TestServer) -> Iterator[str]:
+    with filled(database_server, polled("acme", [make_offer("h100", "3")])) as url:
+        yield url
+
+
+def _process(
+    argv: list[str], url: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    env = os.environ | {"GPUCOST_DATABASE_URL": url} | environment
+    return subprocess.run(argv, capture_output=True, text=True, env=env, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["-h"], ["--version"], []], ids=str)
+def test_help_and_version_import_nothing_heavy(argv: list[str]) -> None:
+    done = _process([sys.executable, "-c", SPY, *argv])
+    assert (done.returncode, done.stderr) == (0, "\n")
+    assert ("cheapest" in done.stdout) or (__version__ in done.stdout)
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_an_answer_imports_nothing_that_only_polling_needs(market: str, output: str) -> None:
+    done = _process([sys.executable, "-c", SPY, "cheapest", "bert-large", "-o", output], market)
+    assert done.returncode == 0
+    assert "H100-SXM-80GB" in done.stdout
+    imported = set(done.stderr.strip().split(","))
+    assert "psycopg" in imported
+    assert not imported & {"sqlalchemy", "alembic", "pydantic", "httpx", "providers", "selectolax"}
+
+
+def test_the_installed_command(market: str) -> None:
+    done = _process([str(COMMAND), "--version"])
+    assert (done.returncode, done.stdout) == (0, f"gpucost, version {__version__}\n")
+    done = _process([str(COMMAND), "cheapest", "bert-large", "-o", "json"], market)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["rows"][0]["total_usd"] == "12"
+    done = _process([str(COMMAND), "offers", "--gpu", "H10"], market)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("gpucost: ")
+
+
+def test_a_terminal_that_knows_ascii_only_is_no_error(market: str) -> None:
+    done = _process([str(COMMAND), "offers"], market, PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "H100-SXM-80GB" in done.stdout
+
+
+def test_a_reader_that_goes_away_is_no_error(market: str) -> None:
+    script = f"{COMMAND} offers -o json | head -c 1; echo ${{PIPESTATUS[0]}}"
+    done = _process(["bash", "-c", script], market)
+    assert done.stdout.split("\n")[0] in ("{0", "{141", "{120")
+    assert "Traceback" not in done.stderr
