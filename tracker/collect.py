@@ -142,8 +142,8 @@ class PollOutcome:
 
     @property
     def ok(self) -> bool:
-        """Whether prices were recorded (or, on a dry run, would have been)."""
-        return self.status in {"complete", "partial"}
+        """Whether usable prices came: recorded, or overtaken by another process's newer ones."""
+        return self.status in {"complete", "partial", "late", "duplicate"}
 
 
 @dataclass(slots=True)

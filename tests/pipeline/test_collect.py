@@ -145,8 +145,9 @@ def test_answers_that_come_late_change_nothing(lab: Lab) -> None:
     lab.poll(module(lab, two()), 10)
     before = lab.prices()
     other = module(lab, two(listed("a", "2.6"), listed("c", "3")))
-    assert lab.poll(other, 5).status == "late"
-    assert lab.poll(other, 10).status == "duplicate"
+    outcomes = [lab.poll(other, 5), lab.poll(other, 10)]
+    assert [o.status for o in outcomes] == ["late", "duplicate"]
+    assert all(o.ok for o in outcomes), "another process was faster: no failure of the provider"
     assert lab.prices() == before
     assert [o.seen_at for o in lab.live()] == [at(10), at(10)]
 
