@@ -17,6 +17,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydantic import Field
 
+from tracker import registry
 from tracker import settings as package
 from tracker.provider import Facts, Parsed, Provider, ProviderConfig, SecretStr
 from tracker.settings import (
@@ -404,6 +405,20 @@ def test_variables_reach_every_kind_of_field(home: Path) -> None:
     assert found.options == {"a": 1}
     assert (found.limit, found.enabled) == (3, False)
     assert configured(home, GPUCOST_PROVIDERS__SHOP__REGIONS='["x"]').regions == ("x",)
+
+
+def test_price_books_are_found_from_the_folder_of_the_file(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = registry.load("pricebook")
+    (home / "gpucost.toml").write_text('pricebook_paths = ["rates.toml", "/srv/books"]')
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    env = env_of(home, GPUCOST_CONFIG=str(home / "gpucost.toml"))
+    found = provider_config(load_settings(env=env), book, env)
+    assert found.paths == (home / "rates.toml", Path("/srv/books"))
+    env["GPUCOST_PROVIDERS__PRICEBOOK__PATHS"] = '["own.toml"]'
+    assert provider_config(load_settings(env=env), book, env).paths == (Path("own.toml"),)
 
 
 @pytest.mark.parametrize(

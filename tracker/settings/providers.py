@@ -18,6 +18,7 @@ M = TypeVar("M", bound=BaseModel)
 M_co = TypeVar("M_co", bound=BaseModel, covariant=True)
 
 _KEY_FIELD = "api_key"
+_PRICE_BOOK = "pricebook"
 _COLLECTIONS = (list, tuple, set, frozenset)
 
 
@@ -44,13 +45,17 @@ def provider_config(
 
     Its key is, in this order, ``api_key`` or ``api_key_file`` of ``[providers.NAME]`` or of
     ``GPUCOST_PROVIDERS__NAME__…``, else the conventional variable (``RUNPOD_API_KEY``) or its
-    ``_FILE`` twin. Any ``<field>_file`` names a file that holds ``<field>``.
+    ``_FILE`` twin. Any ``<field>_file`` names a file that holds ``<field>``. The price book reads
+    ``pricebook_paths`` unless its own table says otherwise.
     Raises SettingsError with one line.
     """
     env = os.environ if env is None else env
     table = f"[providers.{provider.name}]"
     fields = provider.config.model_fields
     values = {k: v for k, v in settings.providers.get(provider.name, {}).items() if v != ""}
+    if provider.name == _PRICE_BOOK and settings.pricebook_paths:
+        # The setting's paths are absolute already: relative ones from the configuration file.
+        values.setdefault("paths", settings.pricebook_paths)
     for twin in [k for k in values if k.endswith("_file") and k not in fields]:
         name = twin.removesuffix("_file")
         if name in fields:
