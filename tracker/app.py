@@ -208,6 +208,7 @@ def enabled(
     from tracker import registry
     from tracker.settings import SettingsError
 
+    _refuse_unknown_tables(app, registry.names())
     providers, broken = registry.load_all(wanted)
     chosen: list[tuple[Provider[Any], ProviderConfig]] = []
     left_out = [(b.name, b.reason) for b in broken]
@@ -226,3 +227,17 @@ def enabled(
             continue
         chosen.append((provider, config))
     return chosen, left_out
+
+
+def _refuse_unknown_tables(app: App, known: Iterable[str]) -> None:
+    """A typo in ``[providers.NAME]`` must not silently leave a provider as it is by default."""
+    import difflib
+
+    from tracker.settings import SettingsError
+
+    known = list(known)
+    for name in app.settings.providers:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+            raise SettingsError(f"providers.{name}: no provider is called so; {hint}")

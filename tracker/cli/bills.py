@@ -8,8 +8,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from tracker.cli import render
-from tracker.domain.cost import Bill
+from tracker.domain.cost import Bill, LineKind
 from tracker.domain.money import from_micro_usd
+from tracker.report.filters import known_at
 
 if TYPE_CHECKING:
     from tracker.cli.verify import Verdict
@@ -31,10 +32,10 @@ _QUANTITIES = ("vcpus", "ram_gib", "disk_included_gb", "disk_gb", "network_down_
 _COLUMNS = (
     render.Column("#", right=True), render.Column("GPU"), render.Column("GPUS", right=True),
     render.Column("PROVIDER"), render.Column("REGION", 6), render.Column("TIER", 2),
-    render.Column("MARKET", 3), render.Column("$/GPU-H", right=True),
+    render.Column("MARKET", 1), render.Column("$/GPU-H", right=True),
     render.Column("RUN h", 4, right=True), render.Column("BASIS", 5),
     render.Column("BILLED h", right=True), render.Column("TOTAL", right=True),
-    render.Column("AGE", right=True), render.Column("STOCK", 7), render.Column("OFFER", 1),
+    render.Column("AGE", right=True), render.Column("STOCK", 7), render.Column("OFFER", 2),
 )  # fmt: skip
 _WIDE_COLUMNS = (
     render.Column("$/MACHINE-H", right=True), render.Column("VCPU", right=True),
@@ -75,7 +76,7 @@ def row(r: Row, now: datetime) -> dict[str, Any]:
         "basis": b.basis,
         "basis_note": r.estimate.note,
         "lower_bound": b.lower_bound,
-        "age_seconds": int((now - o.seen_at).total_seconds()),
+        "age_seconds": int((now - known_at(o)).total_seconds()),
         "seen_at": o.seen_at,
         "stale": r.stale,
         "valid_as_of": o.valid_as_of,
@@ -174,9 +175,11 @@ def sentence(report: CheapestReport) -> str:
     o = best.offer
     gpus = f"{render.count(o.gpu_count)} x {o.gpu_key}"
     machine = gpus if b.machines == 1 else f"{b.machines} machines of {gpus}"
-    place = f"{o.provider} ({o.tier}{', ' + o.region if o.region else ''})"
+    market = None if o.market == "on_demand" else o.market.replace("_", " ")
+    place = f"{o.provider} ({', '.join(filter(None, (o.tier, market, o.region)))})"
     count = "" if b.machines == 1 else f"{b.machines} machines x "
-    extras = f" + {render.usd(b.extras_usd)} for disk and egress" if b.extras_usd else ""
+    kinds = [ln.kind for ln in b.lines if ln.kind in (LineKind.DISK, LineKind.EGRESS)]
+    extras = f" + {render.usd(b.extras_usd)} for {' and '.join(kinds)}" if kinds else ""
     text = (
         f"{report.job.title or report.job.name}: {_total(b)} on {machine} at {place}, "
         f"{count}{render.hours(b.billed_hours)} x {render.usd(b.price.usd, 4)}/h{extras}"
@@ -225,7 +228,7 @@ def _cells(r: Row, now: datetime) -> list[str]:
         render.usd(b.price.per_gpu(b.gpu_count).usd, 4) + ("*" if r.discount_percent else ""),
         f"{b.runtime_hours:,.2f}", b.basis, f"{b.billed_hours:,.2f}",
         (">= " if _open_ended(b) else "") + render.usd(b.at_least_usd),
-        age_text(o.valid_as_of, (now - o.seen_at).total_seconds(), stale=r.stale),
+        age_text(o.valid_as_of, (now - known_at(o)).total_seconds(), stale=r.stale),
         stock_text(o.availability, o.stock_label), ref(o.key),
     ]  # fmt: skip
 
@@ -319,7 +322,7 @@ def offer_row(o: Any, now: datetime, stale: bool) -> dict[str, Any]:
         "market": o.market,
         "price_usd_per_gpu_hour": render.usd_text(machine / Decimal(o.gpu_count)),
         "price_usd_per_machine_hour": render.usd_text(machine),
-        "vram_gb": o.vram_gb, "age_seconds": int((now - o.seen_at).total_seconds()),
+        "vram_gb": o.vram_gb, "age_seconds": int((now - known_at(o)).total_seconds()),
         "stale": stale, "availability": o.availability,
     }  # fmt: skip
     skip = {"key", "offer_id", "gpu_key", "gpu_count", "price_micro_usd"}

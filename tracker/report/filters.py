@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from fnmatch import fnmatchcase
 
@@ -103,12 +103,25 @@ def is_stale(offer: StoredOffer, now: datetime) -> bool:
     return now >= offer.stale_at
 
 
-def _with_live_prices(offers: Iterable[StoredOffer], now: datetime) -> frozenset[tuple[str, str]]:
-    """The (seller, GPU family) pairs that have a fresh price of their own which can be billed."""
+def known_at(offer: StoredOffer) -> datetime:
+    """The moment the price is known to have held: the last poll that confirmed it, or for a price
+    that a person typed the day it was read (00:00 UTC), however often its file has been polled."""
+    if offer.valid_as_of is None:
+        return offer.seen_at
+    return datetime.combine(offer.valid_as_of, time.min, UTC)
+
+
+Product = tuple[str, str, str]
+
+
+def _product(o: StoredOffer) -> Product:
+    return o.provider, o.gpu_family, o.market
+
+
+def _with_live_prices(offers: Iterable[StoredOffer], now: datetime) -> frozenset[Product]:
+    """The (seller, GPU family, market) that have a fresh price of their own to be billed by."""
     return frozenset(
-        (o.provider, o.gpu_family)
-        for o in offers
-        if not (o.fallback or o.commitment_unknown or is_stale(o, now))
+        _product(o) for o in offers if not (o.fallback or o.commitment_unknown or is_stale(o, now))
     )
 
 
@@ -116,7 +129,7 @@ Check = Callable[[StoredOffer], str | None]
 
 
 def _checks(
-    f: Filters, catalogue: Catalogue, now: datetime, live: frozenset[tuple[str, str]]
+    f: Filters, catalogue: Catalogue, now: datetime, live: frozenset[Product]
 ) -> list[Check]:
     """The checks in force. Age comes last: what is counted stale would have matched otherwise."""
     checks: list[Check] = []
@@ -127,7 +140,7 @@ def _checks(
         checks.append(lambda o: "sold as a slice of a GPU" if o.is_slice else None)
     if f.providers:
         checks.append(lambda o: None if o.provider in f.providers else "of other providers")
-    checks.append(lambda o: REPLACED if o.fallback and (o.provider, o.gpu_family) in live else None)
+    checks.append(lambda o: REPLACED if o.fallback and _product(o) in live else None)
     checks += [_market(f), _tier(f)]
     if f.available:
         checks.append(lambda o: None if o.availability == "yes" else _stock(o.availability))
@@ -136,7 +149,7 @@ def _checks(
     checks += _place(f) + _hardware(f, catalogue)
     if f.max_age is not None:
         oldest = now - f.max_age
-        checks.append(lambda o: "older than asked for" if o.seen_at < oldest else None)
+        checks.append(lambda o: "older than asked for" if known_at(o) < oldest else None)
     if not f.include_stale:
         checks.append(lambda o: STALE if is_stale(o, now) else None)
     return checks

@@ -1,0 +1,46 @@
+"""A typed price is as old as its date says, and gives way only to what replaces it."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from tests.cli.harness import ago, by_id, filled, polled, run
+from tests.support.offers import make_offer
+from tests.support.pg import TestServer
+from tracker.domain.offer import Extras, Market
+
+READ_ON = datetime.now(UTC).date() - timedelta(days=20)
+
+
+def book() -> Extras:
+    return Extras(valid_as_of=READ_ON, expires_at=ago(-60 * 24 * 300), fallback=True)
+
+
+def test_polling_the_file_again_does_not_make_its_price_younger(
+    database_server: TestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = make_offer("live", "4.00")
+    typed = make_offer("typed", "3.00", source="pricebook", seller="lambda", extras=book())
+    with filled(database_server, polled("acme", [live]), polled("pricebook", [typed])) as url:
+        monkeypatch.setenv("GPUCOST_DATABASE_URL", url)
+        recent = run("cheapest", "bert-large", "--max-age", "2h", "-o", "json").json()
+        assert set(by_id(recent["rows"])) == {"live"}
+        assert recent["excluded"]["older than asked for"] == 1
+        everything = by_id(run("cheapest", "bert-large", "-o", "json").json()["rows"])
+        midnight = datetime.combine(READ_ON, datetime.min.time(), UTC)
+        age = (datetime.now(UTC) - midnight).total_seconds()
+        assert abs(everything["typed"]["age_seconds"] - age) < 60
+        assert date.fromisoformat(everything["typed"]["valid_as_of"]) == READ_ON
+
+
+def test_a_live_spot_price_does_not_hide_the_typed_on_demand_one(
+    database_server: TestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spot = make_offer("spot", "1.00", source="aws", market=Market.SPOT)
+    typed = make_offer("typed", "3.00", source="pricebook", seller="aws", extras=book())
+    with filled(database_server, polled("aws", [spot]), polled("pricebook", [typed])) as url:
+        monkeypatch.setenv("GPUCOST_DATABASE_URL", url)
+        found = run("cheapest", "bert-large", "-o", "json").json()
+        assert set(by_id(found["rows"])) == {"typed"}
