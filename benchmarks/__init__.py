@@ -1,0 +1,1 @@
+"""Benchmarks: ratios against named yardsticks, printed as tables. Nothing fails by time."""
