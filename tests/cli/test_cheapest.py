@@ -226,7 +226,10 @@ def test_a_complete_bill_goes_before_a_cheaper_incomplete_one() -> None:
 
 @pytest.mark.usefixtures("_at_market")
 def test_spot_and_unverified_only_when_asked_for() -> None:
-    assert _totals(_ask("bert-large", "--market", "spot"))[0] == ("spot", "4")
+    spot = _ask("bert-large", "--market", "spot")
+    assert _totals(spot)[0] == ("spot", "4")
+    assert "at acme (standard, spot), " in spot["answer"]
+    assert "Spot: interruptions and repeated work are not in the bill." in spot["remarks"]
     assert _totals(_ask("bert-large", "--tier", "any"))[0] == ("shady", "2.8")
     assert _totals(_ask("bert-large", "--market", "any", "--tier", "any"))[0][0] == "shady"
 

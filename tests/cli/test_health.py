@@ -101,7 +101,7 @@ def test_provider_check_record_and_parse(shop: Shop, tmp_path: Path) -> None:
     assert answer.code == 0
     assert "unknown GPU name 'ACME Superchip 9'" in answer.out
     assert "quarantined" in answer.out
-    assert answer.lines[-1] == "1 offers, 1 quarantined, 1 rows rejected"
+    assert answer.lines[-1] == "1 offer, 1 quarantined, 1 row rejected"
     assert run("offers").code == 3, "check writes nothing"
     target = tmp_path / "runpod.json"
     assert run("provider", "record", "runpod", "--to", str(target)).code == 0

@@ -220,6 +220,10 @@ def test_columns_go_in_their_order_and_empty_ones_first() -> None:
     assert render.fitting(columns, rows, 12) == [0, 2]
     assert render.fitting(columns, rows, 1) == [0]
     assert render.fitting(columns, [], 4) == [0, 1]
+    # A column that says the same in every row goes before one that tells rows apart.
+    rows = [["a", "x", "1", "y"], ["a", "x", "2", "y"]]
+    columns = [render.Column("A"), render.Column("B", 1), render.Column("C", 2)]
+    assert render.fitting(columns, rows, 6) == [0, 2]
 
 
 @pytest.mark.parametrize(

@@ -293,6 +293,8 @@ def _remarks(report: CheapestReport) -> Iterable[str]:
     if any(dated):
         which = "All prices are" if all(dated) else "A date under AGE marks"
         yield f"{which} list prices from a price book, read on the date shown: not live."
+    if any(r.offer.market == "spot" for r in rows):
+        yield "Spot: interruptions and repeated work are not in the bill."
     if any(r.stale for r in rows):
         yield "Stale prices are ranked because --include-stale asks for it."
 

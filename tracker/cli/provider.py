@@ -227,8 +227,11 @@ def _table(rows: Sequence[Mapping[str, Any]], document: Mapping[str, Any], *, wi
     for item in document["rejected"]:
         render.say(f"rejected {item['count']:,}: {item['reason']} (such as {item['sample'][:100]})")
     for item in document["unmapped"]:
-        render.say(f"unknown GPU name {item['name']!r} ({item['vram']}), {item['rows']} rows")
+        rows_text = render.counted(item["rows"], "row")
+        render.say(f"unknown GPU name {item['name']!r} ({item['vram']}), {rows_text}")
     if not document["complete"]:
         render.say(f"incomplete: {document['incomplete_reason']}")
-    render.say(f"{document['offers']:,} offers, {document['quarantined']:,} quarantined, "
-               f"{document['rejected_total']:,} rows rejected")  # fmt: skip
+    render.say(
+        f"{render.counted(document['offers'], 'offer')}, {document['quarantined']:,} quarantined, "
+        f"{render.counted(document['rejected_total'], 'row')} rejected"
+    )

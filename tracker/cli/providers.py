@@ -75,7 +75,7 @@ def _health(app: App, output: str) -> None:
         if r["last_error"] and r["consecutive_failures"]:
             render.say(f"{r['provider']}: {r['last_error']}")
         for reason, number in r["rejects"].items():
-            render.say(f"{r['provider']}: {number:,} rows rejected: {reason}")
+            render.say(f"{r['provider']}: {render.counted(number, 'row')} rejected: {reason}")
     if any(r["unmapped"] for r in rows):
         render.say("GPU names nobody knows: gpucost providers --unmapped")
     if any(r["quarantined"] for r in rows):

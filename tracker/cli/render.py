@@ -92,6 +92,11 @@ def count(value: Decimal | int | None) -> str:
     return number(Decimal(value)) if not isinstance(value, int) else f"{value:,}"
 
 
+def counted(number: int, what: str) -> str:
+    """``1 row``, ``2 rows``."""
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
 def hours(value: Decimal | None) -> str:
     """Hours for people, to a hundredth."""
     return DASH if value is None else number(round(value, 2)) + " h"
@@ -188,19 +193,19 @@ class Column:
 def fitting(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int]:
     """The indices of the columns that fit *width*, in order.
 
-    Columns that may go and hold nothing at all go first, then those with the highest ``drop``.
+    Columns that may go and hold nothing at all go first, then those with the highest ``drop``, to
+    which two are added where all rows say the same.
     """
     from rich.cells import cell_len
 
-    def empty(index: int) -> bool:
-        return all(row[index] in ("", DASH) for row in rows)
+    def order(index: int) -> tuple[bool, int, int]:
+        cells = {row[index] for row in rows}
+        return cells <= {"", DASH}, columns[index].drop + 2 * (len(cells) == 1), index
 
     widths = [max(cell_len(c.name), *(cell_len(row[i]) for row in rows), 0)
               for i, c in enumerate(columns)]  # fmt: skip
     kept = list(range(len(columns)))
-    may_go = sorted(
-        (i for i in kept if columns[i].drop), key=lambda i: (empty(i), columns[i].drop, i)
-    )
+    may_go = sorted((i for i in kept if columns[i].drop), key=order)
     while may_go and sum(widths[i] for i in kept) + len(GAP) * (len(kept) - 1) > width:
         kept.remove(may_go.pop())
     return kept
