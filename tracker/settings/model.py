@@ -75,7 +75,7 @@ class QualitySettings(BaseModel):
 
     ``bands``: family -> market -> (lowest, highest) plausible USD per GPU-hour.
     ``confirmations``: polls in a row after which a quarantined price is believed after all.
-    ``shrink_fraction``: a poll that lost more than this part of the offers is not taken as truth.
+    ``shrink_fraction``: a poll with less than this part of the offers before is not taken as truth.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
