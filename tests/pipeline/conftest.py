@@ -26,12 +26,11 @@ def server() -> Iterator[ReplayServer]:
 
 @pytest.fixture
 def cli(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path,
-    server: ReplayServer, database_url: str,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: ReplayServer, database_url: str,
 ) -> Cli:  # fmt: skip
     """gpucost on the local server and a fresh database, without the pauses between requests."""
     monkeypatch.setattr(factory, "make_gate", lambda provider, settings: HostGate())
-    command = Cli(monkeypatch, capsys, tmp_path)
+    command = Cli(monkeypatch, tmp_path)
     command.environment = {**clouds.environment(server), "GPUCOST_DATABASE_URL": database_url}
     return command
 

@@ -164,8 +164,8 @@ def test_the_transcribed_plans_come_from_the_shipped_price_book() -> None:
 
 
 @pytest.fixture
-def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Cli:
-    return Cli(monkeypatch, capsys, tmp_path)
+def cli(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cli:
+    return Cli(monkeypatch, tmp_path)
 
 
 @needs_recordings

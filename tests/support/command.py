@@ -1,30 +1,15 @@
-"""The command line in this process: the same entry point, its exit code and its two streams."""
+"""The command line in this process, in an environment that holds only what a test gives it."""
 
 from __future__ import annotations
 
-import json
 import os
-import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tracker.cli.main import _run
+from tests.cli.harness import Result, run
 
-
-@dataclass(frozen=True)
-class Result:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-    def json(self) -> Any:
-        """Standard output as one JSON document."""
-        return json.loads(self.out)
+__all__ = ["Cli", "Result"]
 
 
 class Cli:
@@ -33,10 +18,8 @@ class Cli:
     ``environment`` holds the variables to run it with; nothing of the caller's is seen.
     """
 
-    def __init__(
-        self, patch: pytest.MonkeyPatch, capture: pytest.CaptureFixture[str], folder: Path
-    ) -> None:
-        self._patch, self._capture = patch, capture
+    def __init__(self, patch: pytest.MonkeyPatch, folder: Path) -> None:
+        self._patch = patch
         self.environment: dict[str, str] = {}
         patch.chdir(folder)
         for name in [n for n in os.environ if n.startswith("GPUCOST_")]:
@@ -48,8 +31,4 @@ class Cli:
         with self._patch.context() as patch:
             for name, value in self.environment.items():
                 patch.setenv(name, value)
-            patch.setattr(sys, "argv", ["gpucost", *arguments])
-            self._capture.readouterr()
-            code = _run()
-        out, err = self._capture.readouterr()
-        return Result(code, out, err)
+            return run(*arguments)

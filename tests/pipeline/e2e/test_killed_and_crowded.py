@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -105,16 +106,15 @@ def test_readers_never_see_half_a_poll(world: World) -> None:
                 for r in rows
             ))  # fmt: skip
 
-    with world.embedded.running():
-        reader = threading.Thread(target=read)
-        reader.start()
+    with world.embedded.running(), ThreadPoolExecutor() as pool:
+        reader = pool.submit(read)
         try:
             for number in range(1, 6):
                 world.turn(number)
                 world.run("poll", "--provider", "azure")
         finally:
             done.set()
-            reader.join()
+        reader.result()
     allowed = {
         frozenset(
             (name, market, region, f"{usd / 1e6:.6f}".rstrip("0").rstrip("."))
