@@ -44,3 +44,22 @@ def test_a_live_spot_price_does_not_hide_the_typed_on_demand_one(
         monkeypatch.setenv("GPUCOST_DATABASE_URL", url)
         found = run("cheapest", "bert-large", "-o", "json").json()
         assert set(by_id(found["rows"])) == {"typed"}
+
+
+def test_a_price_you_typed_is_ranked_whatever_tier_its_seller_usually_has(
+    database_server: TestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Extras(valid_as_of=READ_ON, expires_at=ago(-60 * 24 * 300))
+    live = make_offer("live", "4.00", source="hub", tier="verified")
+    typed = make_offer("typed", "3.00", source="pricebook", seller="hub", extras=own)
+    tiers = ("verified",)
+    with filled(
+        database_server,
+        polled("hub", [live], default_tiers=tiers),
+        polled("pricebook", [typed]),
+    ) as url:
+        monkeypatch.setenv("GPUCOST_DATABASE_URL", url)
+        found = run("cheapest", "bert-large", "-o", "json").json()
+        assert [row["offer_id"] for row in found["rows"]] == ["typed", "live"]
+        only = run("cheapest", "bert-large", "--tier", "verified", "-o", "json").json()
+        assert [row["offer_id"] for row in only["rows"]] == ["live"]

@@ -108,6 +108,27 @@ def test_a_promotion_is_not_a_unit_error() -> None:
     assert not judge([one, two]).held
 
 
+def sizes(**usd_by_count: str) -> list[Offer]:
+    return [
+        offer(usd, source_id=f"size-{name}", gpu_count=Decimal(name.removeprefix("x")))
+        for name, usd in usd_by_count.items()
+    ]
+
+
+def test_eight_gpus_cheaper_than_four_are_flagged_and_kept() -> None:
+    result = judge(sizes(x1="4.00", x4="16.00", x8="15.50"))
+    assert not result.held
+    assert [o.flags for o in result.accepted] == [
+        (), (), ("costs less than 4 of these GPUs", "a GPU costs 0.48 times as much as one alone"),
+    ]  # fmt: skip
+
+
+def test_plain_scaling_and_hosts_of_a_market_are_not_flagged() -> None:
+    assert not any(o.flags for o in judge(sizes(x1="4.00", x2="7.5", x8="30")).accepted)
+    odd = judge(sizes(x1="4.00", x4="16.00", x8="15.50"), marketplace=True)
+    assert not any(o.flags for o in odd.accepted)
+
+
 def test_one_region_far_from_the_others() -> None:
     prices = {"eastus": "98.32", "westus": "98.32", "northeurope": "98.32", "ukwest": "9.0"}
     offers = [offer(p, region=r, gpu_count=Decimal(8)) for r, p in prices.items()]

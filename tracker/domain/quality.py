@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
 
@@ -53,6 +53,7 @@ class Rules:
     shrink_tolerance: Decimal = Decimal("0.2")
     jump_factor: Decimal = Decimal(3)
     spot_floor: Decimal = Decimal("0.02")
+    odd_scaling: Decimal = Decimal(2)
     same_price_tolerance: Decimal = Decimal("0.01")
     region_low: Decimal = Decimal("0.2")
     region_high: Decimal = Decimal(5)
@@ -129,9 +130,9 @@ def assess(
     for offer in distinct:
         outcome = keeper.judge(offer)
         if outcome is None:
-            accepted.append(offer)
+            accepted.append(keeper.flagged(offer))
         elif outcome.releasable and outcome.confirmations >= rules.confirmations:
-            accepted.append(offer)
+            accepted.append(keeper.flagged(offer))
             released.append(outcome)
         else:
             held.append(outcome)
@@ -174,7 +175,7 @@ class Gatekeeper:
         self._rules = rules
         self._marketplace = marketplace
         self._on_demand: dict[tuple[object, ...], Decimal] = {}
-        self._single: dict[tuple[object, ...], Decimal] = {}
+        self._by_count: dict[tuple[object, ...], dict[Decimal, Decimal]] = defaultdict(dict)
         self._regions: dict[tuple[object, ...], list[Decimal]] = defaultdict(list)
         self._market: dict[tuple[object, ...], list[Decimal]] = defaultdict(list)
         self._prices: dict[bytes, int] = defaultdict(int)
@@ -190,9 +191,9 @@ class Gatekeeper:
         if plausible and o.listed.market is Market.ON_DEMAND:
             key = _machine_key(o)
             self._on_demand[key] = min(usd, self._on_demand.get(key, usd))
-        if plausible and o.listed.gpu_count == 1:
-            key = _family_key(o)
-            self._single[key] = min(usd, self._single.get(key, usd))
+        if plausible and o.listed.gpu_count >= 1:
+            cheapest, count = self._by_count[_family_key(o)], o.listed.gpu_count
+            cheapest[count] = min(usd, cheapest.get(count, usd))
         self._regions[_type_key(o)].append(usd)
         self._market[_market_key(o)].append(per_gpu)
 
@@ -212,6 +213,26 @@ class Gatekeeper:
             before = pending.confirmations if pending and same else 0
             return Quarantined(offer, gate, problem, gate in RELEASABLE, before + 1)
         return None
+
+    def flagged(self, offer: Offer) -> Offer:
+        """*offer* with a remark where its price is odd for its size, though not impossible.
+
+        Clouds do sell eight GPUs for less than four, and a promotion need not scale; so this is
+        shown and ranked. Hosts of a marketplace are not compared: they are different sellers.
+        """
+        if self._marketplace or offer.gpu.is_slice:
+            return offer
+        count, usd = offer.listed.gpu_count, offer.price.usd
+        prices = self._by_count.get(_family_key(offer), {})
+        remarks = []
+        fewer = [n for n, price in prices.items() if n < count and price > usd]
+        if fewer:
+            remarks.append(f"costs less than {max(fewer)} of these GPUs")
+        if count > 1 and 1 in prices:
+            ratio = usd / count / prices[Decimal(1)]
+            if not 1 / self._rules.odd_scaling <= ratio <= self._rules.odd_scaling:
+                remarks.append(f"a GPU costs {ratio:.2f} times as much as one alone")
+        return replace(offer, flags=(*offer.flags, *remarks)) if remarks else offer
 
     def explain(self, offer: Offer) -> list[GateResult]:
         """Every gate's word on *offer*, passed ones included."""
@@ -269,7 +290,7 @@ class Gatekeeper:
     def _scaling(self, o: Offer) -> str | None:
         if self._marketplace or o.listed.gpu_count < 2:
             return None
-        single = self._single.get(_family_key(o))
+        single = self._by_count.get(_family_key(o), {}).get(Decimal(1))
         if single is None or o.price.usd > single * (1 + self._rules.same_price_tolerance):
             return None
         gpus = o.listed.gpu_count

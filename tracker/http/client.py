@@ -294,7 +294,7 @@ class Client:
             host = guard.host_of(url)
             bound = min(self._limits.max_retry_after_s, self._remaining_s())
             async with self._gate.slot(host, bound):
-                misses = self._misses.get(host, ())
+                misses = self._misses.get(host, [])
                 if len(misses) >= self._limits.attempts:
                     # Thirty regions need not each find out again.
                     raise FetchError(f"{host}: {misses[-1]}; given up for this poll")

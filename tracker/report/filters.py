@@ -171,9 +171,14 @@ def _tier(f: Filters) -> Check:
         return lambda o: None
     if f.tiers:
         return lambda o: None if o.tier in f.tiers else "of other tiers"
-    return lambda o: (
-        None if not o.default_tiers or o.tier in o.default_tiers else f"of tier {o.tier}"
-    )
+
+    def tier(o: StoredOffer) -> str | None:
+        # Who typed a price has chosen it already; the tiers are for what a market throws in.
+        typed = o.source != o.provider
+        usual = typed or not o.default_tiers or o.tier in o.default_tiers
+        return None if usual else f"of tier {o.tier}"
+
+    return tier
 
 
 def _place(f: Filters) -> list[Check]:
