@@ -152,11 +152,16 @@ class Bench:
             )
         return min(sizes)  # the others hold whole pages, logged once after each checkpoint
 
-    def read_ms(self) -> tuple[int, float]:
-        """All live offers, and the least milliseconds to read them."""
+    def read_ms(self, stream: Stream) -> float:
+        """The least milliseconds to read all live offers of a provider."""
         with read_connection(self.url) as connection:
-            runs = [timed(lambda: reads.live_offers(connection)) for _ in range(self.runs)]
-        return len(runs[0][0]), min(seconds for _, seconds in runs) * 1000
+
+            def read() -> int:
+                return len(reads.live_offers(connection, providers=[stream.name]))
+
+            runs = [timed(read) for _ in range(self.runs)]
+        assert {count for count, _ in runs} == {stream.count}
+        return min(seconds for _, seconds in runs) * 1000
 
 
 def timed(work: Callable[[], RESULT]) -> tuple[RESULT, float]:
@@ -232,8 +237,8 @@ def run(url: str, options: argparse.Namespace) -> None:
         for number, scenario in enumerate(SCENARIOS):
             lines.append(line(bench, number, scenario, orm=not options.skip_orm))
             print("  " + "  ".join(lines[-1]), flush=True)
-        wal = bench.wal_bytes(Stream("wal", 20_000, hosts=False))
-        live, read = bench.read_ms()
+        hosts = Stream("hosts", 20_000, hosts=True)
+        wal, read = bench.wal_bytes(hosts), bench.read_ms(hosts)
     finally:
         engine.dispose()
     print()
@@ -241,9 +246,7 @@ def run(url: str, options: argparse.Namespace) -> None:
                  "ORM", "times"], lines))  # fmt: skip
     print(f"\nwrite-ahead log of an unchanged poll: {wal:,} bytes (goal: < 1,000)")
     print(f"keys and states of 20,000 offers, before the poll: {preparation_ms(20_000):,.0f} ms")
-    print(
-        f"reading all {live:,} live offers: {read:,.0f} ms ({read / live * 20_000:,.0f} per 20,000)"
-    )
+    print(f"reading 20,000 live offers: {read:,.0f} ms (goal: < 120)")
 
 
 def main() -> None:

@@ -150,9 +150,6 @@ CREATE TABLE offer_now (
 CREATE INDEX offer_now_gpu_key_idx ON offer_now (gpu_key)
 """,
     """
-CREATE INDEX offer_now_source_id_idx ON offer_now (source_id)
-""",
-    """
 CREATE TABLE price_span (
     offer_id BIGINT NOT NULL,
     source_id INTEGER NOT NULL,

@@ -157,7 +157,8 @@ offer = Table(
 )
 
 offer_now = Table(
-    # What is open, with all that a question filters and costs by: no join with ``offer``.
+    # What is open, with all that a question filters and costs by: no join with ``offer``. Small,
+    # and rewritten where prices move: no more indexes than a question needs.
     "offer_now",
     metadata,
     _need("offer_id", BigInteger, primary_key=True, autoincrement=False),
@@ -183,7 +184,6 @@ offer_now = Table(
     _one_of("availability", Availability),
     CheckConstraint("seen_until >= valid_from", name="seen_until"),
     Index("offer_now_gpu_key_idx", "gpu_key"),
-    Index("offer_now_source_id_idx", "source_id"),
     postgresql_with={"fillfactor": "70"},
 )
 

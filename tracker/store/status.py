@@ -46,8 +46,9 @@ def providers(connection: Connection) -> list[StoredProvider]:
     """All providers ever polled or sold by, by name."""
     columns = ", ".join(f"p.{name}" for name in StoredProvider._fields[:-3])
     cursor = connection.execute(
-        f"SELECT {columns},"
-        " (SELECT count(*) FROM offer_now n WHERE n.source_id = p.id),"
+        "WITH open AS (SELECT source_id, count(*) AS offers FROM offer_now GROUP BY 1)"
+        f" SELECT {columns},"
+        " coalesce((SELECT o.offers FROM open o WHERE o.source_id = p.id), 0),"
         " (SELECT count(*) FROM quarantine q WHERE q.source_id = p.id AND released_at IS NULL),"
         " (SELECT count(*) FROM unmapped_gpu u WHERE u.source_id = p.id)"
         " FROM provider p ORDER BY p.slug"
