@@ -55,8 +55,8 @@ class App:
         from tracker.settings import SettingsError
 
         try:
-            return Catalogue.from_toml(
-                data.text("gpus.toml"), data.text("aliases.toml"), self.boot.aliases
+            return Catalogue.from_compiled(
+                data.text("gpus.json"), lambda: data.text("aliases.toml"), self.boot.aliases
             )
         except ValueError as error:
             raise SettingsError(f"aliases: {error}") from None

@@ -8,6 +8,7 @@ import pytest
 
 from tracker.data import names, text
 from tracker.domain.gpu import Catalogue, Gpu, Unidentified, UnknownGpu
+from tracker.domain.gpu_data import compile_gpus, families_from_json, read_families
 
 GPUS, ALIASES = text("gpus.toml"), text("aliases.toml")
 CATALOGUE = Catalogue.from_toml(GPUS, ALIASES)
@@ -258,6 +259,40 @@ vram_gb = 10
 source = "invented"
 """
 WORDS = "[words]\nnoise = []\nforms = { sxm = 'SXM', pcie = 'PCIE' }\nrefused = {}\n"
+
+
+def test_the_compiled_catalogue_is_that_of_the_toml() -> None:
+    assert text("gpus.json") == compile_gpus(GPUS, ALIASES), "run: python -m tools.compile_gpus"
+    assert families_from_json(text("gpus.json"))[:2] == read_families(GPUS)
+
+
+def test_words_are_read_only_for_what_is_no_familys_name() -> None:
+    asked: list[str] = []
+
+    def words() -> str:
+        asked.append("words")
+        return ALIASES
+
+    lazy = Catalogue.from_compiled(text("gpus.json"), words)
+    for family in set(CATALOGUE.families()) - {"RTX4000"}:  # two cards are called so
+        assert lazy.select(family) == lazy.select(f" {family.lower()} ")
+    assert lazy.spec("H100-SXM-80GB") == CATALOGUE.spec("H100-SXM-80GB")
+    assert asked == []
+    assert lazy.select("a100 80gb") == CATALOGUE.select("a100 80gb")
+    assert lazy.identify("NVIDIA H100 PCIe") == CATALOGUE.identify("NVIDIA H100 PCIe")
+    assert asked == ["words"]
+
+
+def test_a_familys_name_selects_what_its_words_do() -> None:
+    lazy = Catalogue.from_compiled(text("gpus.json"), lambda: ALIASES)
+    for family in CATALOGUE.families():
+        by_words = CATALOGUE.select(f"GPU {family}")
+        assert CATALOGUE.select(family) == lazy.select(family) == by_words, family
+
+
+def test_a_wrong_alias_is_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="there is no GPU key 'H100-SMX'"):
+        Catalogue.from_compiled(text("gpus.json"), lambda: ALIASES, {"mine": "H100-SMX"})
 
 
 def test_a_catalogue_of_ones_own() -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
+import os
 
 
 def text(name: str) -> str:
     """The UTF-8 text of the packaged file *name* (``gpus.toml``, ``jobs/bert-large.toml``).
 
-    Works from a checkout, an installed wheel and a zip. Raises FileNotFoundError.
+    Works from a checkout, an installed wheel and a zip. Raises OSError when there is none.
     """
-    return files(__name__).joinpath(name).read_text(encoding="utf-8")
+    # The loader and not importlib.resources, whose import would be half of a command's own.
+    where = os.path.join(os.path.dirname(__file__), *name.split("/"))
+    body: bytes = __spec__.loader.get_data(where)  # type: ignore[union-attr]
+    return body.decode("utf-8").replace("\r\n", "\n")
 
 
 def names(folder: str, suffix: str) -> tuple[str, ...]:
@@ -18,9 +21,15 @@ def names(folder: str, suffix: str) -> tuple[str, ...]:
 
     Empty when there is no such folder.
     """
+    try:
+        entries = os.listdir(os.path.join(os.path.dirname(__file__), folder))
+    except OSError:
+        entries = _names_in_zip(folder)
+    return tuple(sorted(f"{folder}/{entry}" for entry in entries if entry.endswith(suffix)))
+
+
+def _names_in_zip(folder: str) -> list[str]:
+    from importlib.resources import files
+
     where = files(__name__).joinpath(folder)
-    if not where.is_dir():
-        return ()
-    return tuple(
-        sorted(f"{folder}/{entry.name}" for entry in where.iterdir() if entry.name.endswith(suffix))
-    )
+    return [entry.name for entry in where.iterdir()] if where.is_dir() else []

@@ -16,10 +16,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
 
 from tracker.domain.job import Basis, Job, RuntimeEstimate
 from tracker.domain.money import HOURS_PER_MONTH, PerGpuHour, PerMachineHour
-from tracker.domain.offer import Market, Offer, Terms
+from tracker.domain.offer import Market, Terms
+
+if TYPE_CHECKING:
+    from tracker.domain.offer import Offer
 
 SECONDS_PER_HOUR = Decimal(3600)
 MONTH_SECONDS = HOURS_PER_MONTH * SECONDS_PER_HOUR
@@ -60,8 +64,7 @@ class LineKind(StrEnum):
     EGRESS = "egress"
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One item: ``amount_usd`` is exactly ``quantity`` (of ``unit``) x ``unit_price_usd``."""
 
     kind: LineKind
@@ -72,8 +75,7 @@ class Line:
     amount_usd: Decimal
 
 
-@dataclass(frozen=True, slots=True)
-class Bill:
+class Bill(NamedTuple):
     """What a job costs on one offer.
 
     ``at_least_usd`` is the exact sum of ``lines``. ``total_usd`` is the same, or None while
@@ -105,8 +107,7 @@ class Bill:
         return _sum(extras)
 
 
-@dataclass(frozen=True, slots=True)
-class Unpriceable:
+class Unpriceable(NamedTuple):
     """Why a job has no bill on an offer."""
 
     reason: str
@@ -149,18 +150,34 @@ def bill(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> Bill | Unpr
 
 def machines_needed(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> int:
     """Whole machines for the GPUs that the job needs, or that its hours are for if more."""
+    return _machines(inputs.gpu_count, job, estimate)
+
+
+def _machines(gpu_count: Decimal, job: Job, estimate: RuntimeEstimate) -> int:
     gpus = Decimal(max(job.gpus_needed, estimate.gpus))
-    return int((gpus / inputs.gpu_count).to_integral_value(ROUND_CEILING))
+    return int((gpus / gpu_count).to_integral_value(ROUND_CEILING))
 
 
 def lower_bound_usd(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> Decimal:
     """An amount that ``bill`` is never below: hours used or committed to, at the machine price.
 
-    Cheap to compute, so that few exact bills are needed (tracker.domain.rank.cheapest_bills).
+    Cheap to compute, so that few exact bills are needed (tracker.domain.rank.cheapest_of).
     """
     with localcontext(_EXACT):
-        hours = max(job.setup_hours + estimate.hours, Decimal(inputs.terms.commitment_hours or 0))
-        return machines_needed(inputs, job, estimate) * inputs.price.usd * hours
+        hours = least_machine_hours(inputs.gpu_count, inputs.terms.commitment_hours, job, estimate)
+        return inputs.price.usd * hours
+
+
+def least_machine_hours(
+    gpu_count: Decimal, commitment_hours: int | None, job: Job, estimate: RuntimeEstimate
+) -> Decimal:
+    """The machine-hours that a bill is never below: machines x hours used or committed to.
+
+    Exact, and the same for all offers alike in these: work it out once for them.
+    """
+    with localcontext(_EXACT):
+        hours = max(job.setup_hours + estimate.hours, Decimal(commitment_hours or 0))
+        return _machines(gpu_count, job, estimate) * hours
 
 
 def _impossible(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> str | None:
@@ -287,8 +304,7 @@ def _show(number: Decimal) -> str:
 # --- comparing two offers -------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class BreakEven:
+class BreakEven(NamedTuple):
     """The price of an offer at which its bill equals another's."""
 
     price: PerMachineHour
@@ -314,8 +330,7 @@ def break_even(a: Bill, b: Bill) -> BreakEven | None:
         return BreakEven(price, price.per_gpu(a.gpu_count))
 
 
-@dataclass(frozen=True, slots=True)
-class SpeedUp:
+class SpeedUp(NamedTuple):
     """How many times faster a is than b (``had``), and how many times faster it must be for equal
     cost by the machine-hours alone (``needed``): a pays off where had > needed."""
 

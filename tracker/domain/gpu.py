@@ -1,41 +1,36 @@
 """The catalogue of GPUs: identify what a provider sells, select what a user asks for.
 
-The key grammar is described in ``tracker.domain.gpu_data``, how names are read in ``gpu_text`` and
-how name, form factor and memory are reconciled in ``gpu_match``.
+The key grammar is described in ``tracker.domain.gpu_data``; ``gpu_names`` knows what names mean,
+``gpu_text`` how they are read, and ``gpu_match`` how name, form factor and memory are reconciled.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import cached_property
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from tracker.domain.gpu_data import (
     Band,
     Family,
     Gpu,
     GpuSpec,
+    Unidentified,
     Vocabulary,
+    families_from_json,
     read_families,
     read_vocabulary,
+    shared_names,
 )
-from tracker.domain.gpu_match import (
-    Evidence,
-    Unidentified,
-    decide,
-    find,
-    named,
-    of_size,
-    reported,
-)
-from tracker.domain.gpu_text import form_words, read, squeeze
+
+if TYPE_CHECKING:
+    from tracker.domain.gpu_names import Names
 
 __all__ = ["Catalogue", "Gpu", "GpuSpec", "Unidentified", "UnknownGpu"]
 
 _NO_ALIASES: Mapping[str, str] = MappingProxyType({})
-# Distinct questions of one poll are some dozens; the bound is for a feed that invents names.
-_CACHE_SIZE = 4096
 
 
 class UnknownGpu(ValueError):
@@ -55,18 +50,23 @@ class Catalogue:
         self,
         families: Mapping[str, Family],
         default_bands: Mapping[str, Band],
-        vocabulary: Vocabulary,
+        shared_names: frozenset[str],
+        vocabulary: Callable[[], Vocabulary],
         extra_aliases: Mapping[str, str] = _NO_ALIASES,
     ) -> None:
+        """*vocabulary* is asked when a name is first looked up that is not a family's own.
+
+        *shared_names* are the families whose name alone does not say which of several is meant.
+        """
         self._families = families
+        self._shared_names = shared_names
         self._default_bands = default_bands
         self._vocabulary = vocabulary
+        self._extra_aliases = extra_aliases
         self._gpus = {gpu.key: gpu for family in families.values() for gpu in family.gpus()}
         self._specs = {p.gpu.key: p for family in families.values() for p in family.parts}
-        self._slices = {squeeze(key): gpu for key, gpu in self._gpus.items() if gpu.is_slice}
-        self._runtime = {name: key for key, p in self._specs.items() for name in p.runtime_keys}
-        self._aliases = {squeeze(name): self._alias(name, k) for name, k in extra_aliases.items()}
-        self._answers: dict[tuple[object, ...], Gpu | Unidentified] = {}
+        if extra_aliases:
+            _ = self._names  # refuses a wrong one
 
     @classmethod
     def from_toml(
@@ -79,7 +79,35 @@ class Catalogue:
         """
         families, default_bands = read_families(gpus_toml)
         vocabulary = read_vocabulary(aliases_toml, families)
-        return cls(families, default_bands, vocabulary, extra_aliases)
+        shared = shared_names(families, vocabulary)
+        return cls(families, default_bands, shared, lambda: vocabulary, extra_aliases)
+
+    @classmethod
+    def from_compiled(
+        cls,
+        gpus_json: str,
+        aliases_toml: Callable[[], str],
+        extra_aliases: Mapping[str, str] = _NO_ALIASES,
+    ) -> Catalogue:
+        """The same from the compiled gpus.toml (``gpu_data.compile_gpus``), in a tenth of the time.
+
+        *aliases_toml* gives the text of that file when it is needed. Raises ValueError for an
+        alias of a key that does not exist, with the nearest keys.
+        """
+        families, default_bands, shared = families_from_json(gpus_json)
+
+        def vocabulary() -> Vocabulary:
+            return read_vocabulary(aliases_toml(), families)
+
+        return cls(families, default_bands, shared, vocabulary, extra_aliases)
+
+    @cached_property
+    def _names(self) -> Names:
+        from tracker.domain.gpu_names import Names
+
+        return Names(
+            self._families, self._gpus, self._specs, self._vocabulary(), self._extra_aliases
+        )
 
     def identify(
         self,
@@ -99,13 +127,9 @@ class Catalogue:
         that is no whole number is a slice, and so is memory below 75 % of the family's smallest
         card. A user's alias decides the card whatever the rest says; a slice of it stays one.
         """
-        question = (name, gpu_count, vram_mib, vram_gb, vram_is_total, form_factor, is_slice)
-        answer = self._answers.get(question)
-        if answer is None:
-            if len(self._answers) >= _CACHE_SIZE:
-                self._answers.clear()
-            answer = self._answers[question] = self._identify(*question)
-        return answer
+        return self._names.identify(
+            name, gpu_count, vram_mib, vram_gb, vram_is_total, form_factor, is_slice
+        )
 
     def select(self, query: str) -> frozenset[str]:
         """The keys of all GPUs that *query* covers, those of unknown form included.
@@ -115,26 +139,14 @@ class Catalogue:
         (``A100-SLICE``). A user's alias of a name that nobody else knows is its one key. Raises
         UnknownGpu.
         """
-        words = read(query, self._vocabulary)
-        match = find(words, frozenset(), self._vocabulary, self._families)
-        if match is None or words.count or words.refused:
-            # Aliases come last here: that one seller's "A100" is a certain part must not narrow
-            # what a question about the A100 covers.
-            alias = self._aliases.get(squeeze(query))
-            if alias is not None:
-                return frozenset({alias.key})
+        name = query.strip().upper()
+        if name in self._families and name not in self._shared_names:
+            gpus = self._families[name].gpus()
+            return frozenset(gpu.key for gpu in gpus if not gpu.is_slice)
+        keys = self._names.select(query)
+        if not keys:
             raise UnknownGpu(query, self.nearest(query))
-        gpus = [gpu for family in match.families for gpu in family.gpus()]
-        gpus = [gpu for gpu in gpus if gpu.is_slice == words.is_slice]
-        if not words.is_slice:
-            gpus = [gpu for gpu in gpus if match.forms <= {gpu.form_factor}]
-            for memory in (*match.named, *named(words, match.families)):
-                gpus = of_size(gpus, memory.gb)
-            if words.memory:
-                gpus = [gpu for gpu in gpus if self._has_memory(gpu.key, words.memory)]
-        if not gpus:
-            raise UnknownGpu(query, self.nearest(query))
-        return frozenset(gpu.key for gpu in gpus)
+        return keys
 
     def gpu(self, key: str) -> Gpu | None:
         """The GPU of this exact key, of unknown form and slices included; None: no such key."""
@@ -161,9 +173,13 @@ class Catalogue:
         known = self._families.get(family)
         return known.parts[0] if known else None
 
+    @cached_property
+    def _by_runtime_key(self) -> Mapping[str, str]:
+        return {name: key for key, part in self._specs.items() for name in part.runtime_keys}
+
     def of_runtime_key(self, runtime_key: str) -> str | None:
         """Our key of a part named as in benchmark tables (``h100-sxm-80gb``); None: not known."""
-        return self._runtime.get(runtime_key)
+        return self._by_runtime_key.get(runtime_key)
 
     def band(self, family: str, market: str, *, is_slice: bool = False) -> Band:
         """The plausible prices (low, high) of *family* in *market*, USD per GPU-hour.
@@ -204,66 +220,7 @@ class Catalogue:
 
     def nearest(self, query: str, limit: int = 3) -> tuple[str, ...]:
         """The families and keys spelled most like *query*, best first; may be empty."""
-        by_text = {squeeze(name): name for name in (*self._gpus, *self._families)}
-        close = difflib.get_close_matches(squeeze(query), by_text, n=limit, cutoff=0.5)
-        return tuple(by_text[text] for text in close)
-
-    def _alias(self, name: str, key: str) -> Gpu:
-        gpu = self._gpus.get(key) or self._gpus.get(key.strip().upper())
-        if gpu is None:
-            hint = ", ".join(near for near in self.nearest(key, 6) if near in self._gpus)
-            nearest = f"; nearest: {hint}" if hint else ""
-            raise ValueError(f"alias {name!r}: there is no GPU key {key!r}{nearest}")
-        if not squeeze(name):
-            raise ValueError(f"alias {name!r} of {key} has no letters or digits")
-        return gpu
-
-    def _identify(
-        self,
-        name: str,
-        gpu_count: Decimal,
-        vram_mib: Decimal | None,
-        vram_gb: Decimal | None,
-        vram_is_total: bool,
-        form_factor: str | None,
-        is_slice: bool,
-    ) -> Gpu | Unidentified:
-        if gpu_count <= 0:
-            return Unidentified(f"{name}: a GPU count of {gpu_count}", unmapped=False)
-        is_slice = is_slice or gpu_count != gpu_count.to_integral_value()
-        alias = self._aliases.get(squeeze(name))
-        if alias is not None:
-            return self._gpus[f"{alias.family}-SLICE"] if is_slice else alias
-        own = self._slices.get(squeeze(name))
-        if own is not None:
-            return own
-        words = read(name, self._vocabulary)
-        if words.refused:
-            return Unidentified(f"{name}: {words.refused}", unmapped=False)
-        forms = form_words(form_factor, self._vocabulary) if form_factor else frozenset[str]()
-        match = find(words, forms, self._vocabulary, self._families)
-        if match is None:
-            if not squeeze(name):
-                return Unidentified("the offer names no GPU", unmapped=False)
-            return Unidentified(f"no known GPU is called {name!r}", unmapped=True)
-        fields = reported(vram_mib, vram_gb, gpu_count if vram_is_total else Decimal(1))
-        if not fields and words.total_gb is not None:
-            fields = reported(None, words.total_gb, gpu_count)
-        if any(memory.gb <= 0 for memory in fields):
-            return Unidentified(f"{name}: memory of 0 reported", unmapped=False)
-        evidence = Evidence(
-            forms=match.forms,
-            named=(*match.named, *named(words, match.families)),
-            reported=fields,
-            memory_type=words.memory,
-            count=words.count,
-            is_slice=is_slice or words.is_slice,
-        )
-        return decide(match.families, evidence)
-
-    def _has_memory(self, key: str, kind: str) -> bool:
-        spec = self._specs.get(key)
-        return spec is not None and (spec.memory_type or "").lower().startswith(kind)
+        return self._names.nearest(query, limit)
 
 
 def _speed(part: GpuSpec, reference: GpuSpec) -> Decimal | None:

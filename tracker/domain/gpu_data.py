@@ -9,8 +9,8 @@ place of the form. A laptop part is a family of its own (``RTX4090-LAPTOP-16GB``
 
 from __future__ import annotations
 
+import json
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -35,6 +35,18 @@ class Gpu:
     form_factor: str | None
     vram_gb: int | None
     is_slice: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unidentified:
+    """Why an offer's GPU is not known.
+
+    ``unmapped``: nobody knows the name. Otherwise the name is known, but what comes with it is
+    ambiguous or contradicts it.
+    """
+
+    reason: str
+    unmapped: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +125,42 @@ def read_families(gpus_toml: str) -> tuple[dict[str, Family], Mapping[str, Band]
 
     Raises ValueError naming the family or part that is not right.
     """
-    data = tomllib.loads(gpus_toml, parse_float=Decimal)
+    import tomllib
+
+    return _families(tomllib.loads(gpus_toml, parse_float=Decimal))
+
+
+def compile_gpus(gpus_toml: str, aliases_toml: str) -> str:
+    """gpus.toml as JSON, for ``families_from_json``: parsing TOML takes forty times as long.
+
+    With it go the family names that mean something else too, according to aliases.toml.
+    """
+    import tomllib
+
+    # Floats as text, so that no digit is lost: 0.2 must stay 0.2.
+    data = tomllib.loads(gpus_toml, parse_float=str)
+    families, _ = _families(data)
+    shared = sorted(shared_names(families, read_vocabulary(aliases_toml, families)))
+    return json.dumps({**data, "shared_names": shared}, indent=1, ensure_ascii=False) + "\n"
+
+
+def families_from_json(
+    gpus_json: str,
+) -> tuple[dict[str, Family], Mapping[str, Band], frozenset[str]]:
+    """What ``compile_gpus`` wrote: families, default bands and ``shared_names``."""
+    data = json.loads(gpus_json)
+    return *_families(data), frozenset(data["shared_names"])
+
+
+def shared_names(families: Mapping[str, Family], vocabulary: Vocabulary) -> frozenset[str]:
+    """The families whose name does not mean them alone (``RTX4000`` may be two cards)."""
+    return frozenset(
+        name for name in families
+        if vocabulary.stems[next(_own_stems(name))] != ((name, None),)
+    )  # fmt: skip
+
+
+def _families(data: Mapping[str, Any]) -> tuple[dict[str, Family], Mapping[str, Band]]:
     families: dict[str, Family] = {}
     sources = [(name, raw) for name, raw in data.get("family", {}).items()]
     sources += [(name, _card(raw)) for name, raw in data.get("cards", {}).items()]
@@ -214,6 +261,8 @@ def read_vocabulary(aliases_toml: str, families: Mapping[str, Family]) -> Vocabu
 
     Raises ValueError for a stem of a family that does not exist.
     """
+    import tomllib
+
     data = tomllib.loads(aliases_toml)
     stems: dict[str, tuple[tuple[str, str | None], ...]] = {}
     for name in families:

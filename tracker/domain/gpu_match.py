@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from tracker.domain.gpu_data import Family, Gpu, GpuSpec, Vocabulary
+from tracker.domain.gpu_data import Family, Gpu, GpuSpec, Unidentified, Vocabulary
 from tracker.domain.gpu_text import Words
 
 # Reported memory against the nominal size, in GB = MiB / 1000 (an L4 of 24 GB reports 22,888 MiB,
@@ -23,18 +23,6 @@ _TIE = Decimal("0.005")  # two sizes this close to what is reported are not told
 _EXACT = Decimal("0.0005")
 _EDITIONS = frozenset({"SERVER", "WS", "MAXQ"})
 _VENDORS = ("nvidia", "amd", "geforce", "tesla", "instinct")
-
-
-@dataclass(frozen=True, slots=True)
-class Unidentified:
-    """Why an offer's GPU is not known.
-
-    ``unmapped``: nobody knows the name. Otherwise the name is known, but what comes with it is
-    ambiguous or contradicts it.
-    """
-
-    reason: str
-    unmapped: bool
 
 
 @dataclass(frozen=True, slots=True)

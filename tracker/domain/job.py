@@ -7,15 +7,13 @@ speed ratio, marked ``scaled``. A GPU without an entry has no estimate: nothing 
 
 from __future__ import annotations
 
-import difflib
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tracker.domain.gpu import UnknownGpu
 from tracker.domain.money import parse_decimal
@@ -131,8 +129,7 @@ class RuntimeEstimate:
     source: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NoEstimate:
+class NoEstimate(NamedTuple):
     """Why there are no hours for a GPU."""
 
     reason: str
@@ -207,12 +204,12 @@ _JOB_KEYS = (
 _HOURS_KEYS = ("hours", "gpus", "basis", "lower_bound", "note", "source")
 
 
-@dataclass(slots=True)
 class _Hours:
     """The entries of an hours table, spread over the GPUs that their names mean."""
 
-    catalogue: GpuCatalogue | None
-    entries: dict[str, tuple[int, str, RuntimeHours]] = field(default_factory=dict)
+    def __init__(self, catalogue: GpuCatalogue | None) -> None:
+        self.catalogue = catalogue
+        self.entries: dict[str, tuple[int, str, RuntimeHours]] = {}
 
     def add(self, name: str, entry: RuntimeHours) -> None:
         """Enter *entry* for *name*; a narrower name beats a wider one for the same GPU."""
@@ -230,6 +227,8 @@ class _Hours:
 
 def job_from_text(text: str, catalogue: GpuCatalogue | None = None) -> Job:
     """A job from the text of a TOML file. Raises JobError, also on text that is not TOML."""
+    import tomllib
+
     try:
         data = tomllib.loads(text, parse_float=Decimal)
     except (ValueError, ArithmeticError, RecursionError) as error:
@@ -336,6 +335,8 @@ def _known_keys(data: Mapping[str, Any], known: Iterable[str], where: str) -> No
     known = tuple(known)
     for key in data:
         if key not in known:
+            import difflib
+
             near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
             raise JobError(f"{where}{key}: unknown key; {hint}")

@@ -10,15 +10,15 @@ from __future__ import annotations
 import heapq
 from bisect import insort
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from tracker.domain.cost import Bill, CostInputs, Unpriceable, bill, lower_bound_usd
 from tracker.domain.job import Job, RuntimeEstimate
 from tracker.domain.offer import Availability, Market, Offer
 
 T = TypeVar("T")
+S = TypeVar("S")
 
 _MARKET_RISK = {Market.ON_DEMAND: 0, Market.RESERVED: 1, Market.MONTHLY: 1,
                 Market.CAPACITY_BLOCK: 1, Market.SPOT: 2}  # fmt: skip
@@ -30,8 +30,7 @@ _TIER_RISK = {"secure": 0, "verified": 0, "dedicated": 0, "standard": 0, "deveri
 Standing = tuple[int, int, int, bool, Decimal, str, str, str, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate(Generic[T]):
+class Candidate(NamedTuple, Generic[T]):
     """An offer with the hours of the job on it. ``item`` is the caller's own object for it.
 
     ``reliability`` is the provider's score in 0..1. ``key`` makes the order total: unique.
@@ -81,24 +80,21 @@ def candidate(offer: Offer, estimate: RuntimeEstimate) -> Candidate[Offer]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked(Generic[T]):
+class Ranked(NamedTuple, Generic[T]):
     """A candidate with its bill."""
 
     candidate: Candidate[T]
     bill: Bill
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut(Generic[T]):
+class LeftOut(NamedTuple, Generic[T]):
     """A candidate that has no bill, and why."""
 
     candidate: Candidate[T]
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking(Generic[T]):
+class Ranking(NamedTuple, Generic[T]):
     """Cheapest first. ``left_out`` are those met that have no bill; ``not_costed`` counts those
     whose bill was not worked out because it cannot be among the cheapest asked for."""
 
@@ -147,16 +143,30 @@ def cheapest_bills(
     lower_bound: Callable[[Candidate[T]], Decimal],
     top: int,
 ) -> Ranking[T]:
-    """The *top* (> 0) cheapest by exact bill, computing bills only while they can still matter.
+    """``cheapest`` with another way to cost; *lower_bound* must never exceed the bill."""
+    return cheapest_of(
+        ((lower_bound(one), one) for one in candidates),
+        costed=lambda one: (one, cost(one)),
+        top=top,
+    )
 
-    Bills are worked out in the order of *lower_bound*, which must never exceed the bill; once
-    *top* complete bills are known and the next bound is above the dearest of them, no other can
-    be among them (an equal one could, by its standing). A partial bill never stops the search:
-    any complete one, however dear, goes before it.
+
+def cheapest_of(
+    bounded: Iterable[tuple[Decimal, S]],
+    *,
+    costed: Callable[[S], tuple[Candidate[T], Bill | Unpriceable]],
+    top: int,
+) -> Ranking[T]:
+    """The *top* (> 0) cheapest of things with a lower bound, looking at few of them closely.
+
+    *costed* makes the candidate of a thing and its exact bill, which is never below the bound. It
+    is asked in the order of the bounds; once *top* complete bills are known and the next bound is
+    above the dearest of them, no other can be among them (an equal one could, by its standing). A
+    partial bill never stops the search: any complete one, however dear, goes before it.
     """
     if top < 1:
         raise ValueError("top must be at least 1")
-    heap = [(lower_bound(one), index, one) for index, one in enumerate(candidates)]
+    heap = [(bound, index, one) for index, (bound, one) in enumerate(bounded)]
     heapq.heapify(heap)
     best: list[tuple[Order, int, Ranked[T]]] = []
     left_out: list[LeftOut[T]] = []
@@ -166,11 +176,11 @@ def cheapest_bills(
             if not partial and heap[0][0] > usd:
                 break
         _, index, one = heapq.heappop(heap)
-        exact = cost(one)
+        candidate, exact = costed(one)
         if isinstance(exact, Unpriceable):
-            left_out.append(LeftOut(one, exact.reason))
+            left_out.append(LeftOut(candidate, exact.reason))
             continue
-        insort(best, (order(one, exact), index, Ranked(one, exact)))
+        insort(best, (order(candidate, exact), index, Ranked(candidate, exact)))
         del best[top:]
     left_out.sort(key=lambda out: out.candidate.standing)
     return Ranking(tuple(row for _, _, row in best), tuple(left_out), len(heap))
