@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tracker.provider import Provider, ProviderConfig
     from tracker.settings import Settings
     from tracker.store.embedded import Embedded
+    from tracker.telemetry import Redactor
 
 
 class App:
@@ -137,6 +138,15 @@ class App:
 
     # -- polling -------------------------------------------------------------------------------
 
+    @cached_property
+    def redactor(self) -> Redactor:
+        """Knows every secret of the settings; logs and archived answers pass through it."""
+        from tracker.telemetry import Redactor
+
+        redactor = Redactor(self.settings.secret_values())
+        redactor.register_url(self.boot.database_url)
+        return redactor
+
     def provider_config(self, provider: Provider[Any]) -> ProviderConfig:
         """A provider's configuration: its table, variables and key. Raises SettingsError."""
         from tracker.settings import provider_config
@@ -159,7 +169,9 @@ class App:
     def collector(self, *, dry_run: bool = False) -> Iterator[Collector]:
         """A collector on an up-to-date database, or without one on a dry run."""
         from tracker.collect import Collector
+        from tracker.telemetry import setup_logging
 
+        setup_logging(self.settings.log_level, self.settings.log_format, redactor=self.redactor)
         if dry_run:
             yield Collector(self.catalogue, self.rules(), None, self._client)
             return
@@ -184,8 +196,9 @@ class App:
         from tracker.http import make_client
 
         return make_client(
-            provider, config, self.settings, cache=self._responses, deadline_s=deadline_s
-        )
+            provider, config, self.settings, cache=self._responses, redactor=self.redactor,
+            deadline_s=deadline_s,
+        )  # fmt: skip
 
 
 class NothingRecorded(Exception):

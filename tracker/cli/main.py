@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -25,6 +26,10 @@ COMMANDS = {
     "db": ("db", "db", "The database: status, upgrade, start, stop."),
     "doctor": ("doctor", "doctor", "What works here, what does not, and what to do about it."),
 }  # fmt: skip
+
+
+# How variables that hold a credential end, ours and those of providers.
+_SECRETS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 
 
 class LazyGroup(click.Group):
@@ -79,7 +84,13 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a dash is no error
             stream.reconfigure(errors="backslashreplace")
+    # A service manager's stop is an orderly end: an embedded server must not outlive the command.
+    signal.signal(signal.SIGTERM, _terminated)
     sys.exit(_run())
+
+
+def _terminated(_signal: int, _frame: object) -> None:
+    raise SystemExit(128 + signal.SIGTERM)
 
 
 def _run(args: Sequence[str] | None = None) -> int:
@@ -112,19 +123,18 @@ def _run(args: Sequence[str] | None = None) -> int:
 def _failed(error: Exception) -> int:
     """One line for what was not foreseen; known store and settings errors have their own codes."""
     from tracker.cli.exits import known
-
-    if os.environ.get("GPUCOST_DEBUG"):
-        import traceback
-
-        traceback.print_exc()
-    exit_ = known(error)
-    if exit_ is not None:
-        _complain(exit_.message or "")
-        return exit_.code
     from tracker.telemetry import Redactor
 
+    redactor = Redactor(value for name, value in os.environ.items() if name.endswith(_SECRETS))
+    redactor.register_url(os.environ.get("GPUCOST_DATABASE_URL"))
+    if os.environ.get("GPUCOST_DEBUG"):
+        click.echo(redactor.traceback(error), err=True)
+    exit_ = known(error)
+    if exit_ is not None:
+        _complain(redactor(exit_.message or ""))
+        return exit_.code
     _complain(
-        f"internal error ({Redactor().error(error)}); "
+        f"internal error ({redactor.error(error)}); "
         "set GPUCOST_DEBUG=1 for the details and please report it"
     )
     return EXIT_BUG
