@@ -205,9 +205,11 @@ CREATE TABLE poll (
 )
 """,
     """
-CREATE UNIQUE INDEX poll_provider_id_polled_at_key
-    ON poll (provider_id, polled_at,
-             (CASE WHEN status IN ('complete', 'partial') THEN 0 ELSE id END))
+CREATE INDEX poll_provider_id_polled_at_idx ON poll (provider_id, polled_at)
+""",
+    """
+CREATE UNIQUE INDEX poll_accepted_key ON poll (provider_id, polled_at)
+    WHERE status IN ('complete', 'partial')
 """,
     """
 CREATE TABLE payload_body (

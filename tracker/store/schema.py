@@ -231,13 +231,14 @@ poll = Table(
     Column("error", Text),
     Column("content_sha256", LargeBinary),
     _one_of("status", POLL_STATUSES),
+    Index("poll_provider_id_polled_at_idx", "provider_id", "polled_at"),
     Index(
         # One accepted poll per provider and moment; refused ones may repeat it.
-        "poll_provider_id_polled_at_key",
+        "poll_accepted_key",
         "provider_id",
         "polled_at",
-        text("(CASE WHEN status IN ('complete', 'partial') THEN 0 ELSE id END)"),
         unique=True,
+        postgresql_where=text("status IN ('complete', 'partial')"),
     ),
 )  # fmt: skip
 
