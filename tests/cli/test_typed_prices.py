@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from tests.cli.harness import ago, by_id, filled, polled, run
-from tests.support.offers import make_offer
+from tests.support.offers import A100, make_offer
 from tests.support.pg import TestServer
 from tracker.domain.offer import Extras, Market
 
@@ -44,6 +44,17 @@ def test_a_live_spot_price_does_not_hide_the_typed_on_demand_one(
         monkeypatch.setenv("GPUCOST_DATABASE_URL", url)
         found = run("cheapest", "bert-large", "-o", "json").json()
         assert set(by_id(found["rows"])) == {"typed"}
+
+
+def test_a_gpu_that_its_seller_does_not_list_now_is_not_ranked_by_an_old_list(
+    database_server: TestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = make_offer("answered", "1.50", source="hub", gpu=A100)
+    typed = make_offer("typed", "1.00", source="pricebook", seller="hub", extras=book())
+    with filled(database_server, polled("hub", [answered]), polled("pricebook", [typed])) as url:
+        monkeypatch.setenv("GPUCOST_DATABASE_URL", url)
+        found = run("cheapest", "bert-large", "-o", "json").json()
+        assert set(by_id(found["rows"])) == {"answered"}
 
 
 def test_a_price_you_typed_is_ranked_whatever_tier_its_seller_usually_has(

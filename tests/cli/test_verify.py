@@ -77,7 +77,7 @@ def test_unchecked_when_the_provider_does_not_answer(shop: Shop) -> None:
 
 
 def test_typed_prices_are_checked_by_asking_their_seller(shop: Shop, database_url: str) -> None:
-    extras = Extras(valid_as_of=date(2026, 11, 9), expires_at=ago(-60 * 24), fallback=True)
+    extras = Extras(valid_as_of=date(2026, 11, 9), expires_at=ago(-60 * 24))
     shop.sell((A100_NAME, "1.00"))
     assert shop.poll().code == 0
     book = [
@@ -91,7 +91,7 @@ def test_typed_prices_are_checked_by_asking_their_seller(shop: Shop, database_ur
     answer = run("cheapest", "bert-large", "--verify", "-o", "json").json()
     verdicts = {v["provider"]: v for v in answer["verified"] if v["gpu"] != "A100-SXM-80GB"}
     assert verdicts["runpod"]["outcome"] == "replaced"
-    assert answer["rows"][0]["total_usd"] == "9"
+    assert answer["rows"][0]["total_usd"] == "6", "a price of one's own stays"
     lambdas = [v for v in answer["verified"] if v["provider"] == "lambda"]
     assert [(v["outcome"], v["reason"]) for v in lambdas] == [
         ("unchecked", "there is nobody to ask")

@@ -82,6 +82,7 @@ def test_what_is_no_offer_says_why(changes: dict[str, Any], reason: str) -> None
 def test_control_characters_and_endless_text_do_not_get_through() -> None:
     it = offer(source_id="a\x1b[31mb\u202ec", region="x" * 5000)
     assert it.listed.source_id == "a [31mb c"
+    assert offer(source_id="a\ud800b", region="\udfff").key
     assert it.listed.region == "x" * 200
 
 

@@ -7,7 +7,7 @@ taken for the other: multiply or divide by the GPU count explicitly.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 MICRO = Decimal(1_000_000)
@@ -36,7 +36,7 @@ def parse_decimal(value: Any) -> Decimal:
 
 def to_micro_usd(usd: Decimal) -> int:
     """USD to integer micro-USD, half to even (the unit of every price column)."""
-    return int((usd * MICRO).to_integral_value(ROUND_HALF_EVEN))
+    return round(usd * MICRO)  # of a Decimal: an int, half to even
 
 
 def from_micro_usd(micro_usd: int) -> Decimal:

@@ -111,26 +111,27 @@ def known_at(offer: StoredOffer) -> datetime:
     return datetime.combine(offer.valid_as_of, time.min, UTC)
 
 
-Product = tuple[str, str, str]
+Shelf = tuple[str, str]
 
 
-def _product(o: StoredOffer) -> Product:
-    return o.provider, o.gpu_family, o.market
+def _shelf(o: StoredOffer) -> Shelf:
+    return o.provider, o.market
 
 
-def _with_live_prices(offers: Iterable[StoredOffer], now: datetime) -> frozenset[Product]:
-    """The (seller, GPU family, market) that have a fresh price of their own to be billed by."""
+def _with_live_prices(offers: Iterable[StoredOffer], now: datetime) -> frozenset[Shelf]:
+    """The (seller, market) that have fresh prices of their own to be billed by.
+
+    Not by GPU: a seller that was asked and does not list a GPU does not rent it now.
+    """
     return frozenset(
-        _product(o) for o in offers if not (o.fallback or o.commitment_unknown or is_stale(o, now))
+        _shelf(o) for o in offers if not (o.fallback or o.commitment_unknown or is_stale(o, now))
     )
 
 
 Check = Callable[[StoredOffer], str | None]
 
 
-def _checks(
-    f: Filters, catalogue: Catalogue, now: datetime, live: frozenset[Product]
-) -> list[Check]:
+def _checks(f: Filters, catalogue: Catalogue, now: datetime, live: frozenset[Shelf]) -> list[Check]:
     """The checks in force. Age comes last: what is counted stale would have matched otherwise."""
     checks: list[Check] = []
     if f.gpus:
@@ -140,7 +141,7 @@ def _checks(
         checks.append(lambda o: "sold as a slice of a GPU" if o.is_slice else None)
     if f.providers:
         checks.append(lambda o: None if o.provider in f.providers else "of other providers")
-    checks.append(lambda o: REPLACED if o.fallback and _product(o) in live else None)
+    checks.append(lambda o: REPLACED if o.fallback and _shelf(o) in live else None)
     checks += [_market(f), _tier(f)]
     if f.available:
         checks.append(lambda o: None if o.availability == "yes" else _stock(o.availability))
