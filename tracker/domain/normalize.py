@@ -20,7 +20,10 @@ from tracker.domain.offer import ListedOffer, Offer
 MAX_TEXT = 200
 MAX_GPUS = 1024  # no rentable machine or rack has more; a larger number is a unit error
 
-_CONTROL = re.compile(r"[\ud800-\udfff\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+")
+# Controls, invisible and direction-changing characters, and halves of a surrogate pair.
+_CONTROL = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]+"
+)
 _TEXT_FIELDS = ("source_id", "gpu_name", "tier", "region", "country", "interconnect", "seller",
                 "upstream", "source_url")  # fmt: skip
 
