@@ -9,7 +9,7 @@ import pytest
 from tests.cli.harness import ago, by_id, filled, polled, run
 from tests.support.offers import A100, make_offer
 from tests.support.pg import TestServer
-from tracker.domain.offer import Extras, Market
+from tracker.domain.offer import Availability, Extras, Market, Offer, Terms
 
 READ_ON = datetime.now(UTC).date() - timedelta(days=20)
 
@@ -55,6 +55,78 @@ def test_a_gpu_that_its_seller_does_not_list_now_is_not_ranked_by_an_old_list(
         monkeypatch.setenv("GPUCOST_DATABASE_URL", url)
         found = run("cheapest", "bert-large", "-o", "json").json()
         assert set(by_id(found["rows"])) == {"answered"}
+
+
+def ranked(server: TestServer, patch: pytest.MonkeyPatch, *offers: Offer, gpu: str) -> list[str]:
+    """What a question about *gpu* ranks when each source of *offers* has told its own."""
+    sources = {o.source: [p for p in offers if p.source == o.source] for o in offers}
+    polls = [polled(name, own, default_tiers=("standard",)) for name, own in sources.items()]
+    with filled(server, *polls) as url:
+        patch.setenv("GPUCOST_DATABASE_URL", url)
+        found = run("cheapest", "bert-large", "--gpu", gpu, "-o", "json")
+        return [row["offer_id"] for row in found.json()["rows"]]
+
+
+@pytest.mark.parametrize("gpu", ["H100", "A100", "A100,H100"])
+def test_whether_a_list_price_gives_way_does_not_depend_on_the_gpus_asked_for(
+    database_server: TestServer, monkeypatch: pytest.MonkeyPatch, gpu: str
+) -> None:
+    answered = make_offer("answered", "1.50", source="hub", gpu=A100)
+    typed = make_offer("typed", "1.00", source="pricebook", seller="hub", extras=book())
+    found = ranked(database_server, monkeypatch, answered, typed, gpu=gpu)
+    assert found == (["answered"] if "A100" in gpu else [])
+
+
+SOLD_OUT = make_offer("own", "4", source="hub", extras=Extras(availability=Availability.NO))
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        (SOLD_OUT, []),
+        (make_offer("own", "4", source="hub", tier="unverified"), []),
+        (make_offer("own", "4", source="hub", terms=Terms(commitment_unknown=True)), ["typed"]),
+        (make_offer("own", "4", source="pricebook", seller="hub"), ["typed", "own"]),
+        (make_offer("own", "4", source="other"), ["typed", "own"]),
+    ],
+    ids=["sold out", "of an unusual tier", "without a bill", "typed", "of somebody else"],
+)
+def test_what_makes_a_list_price_give_way(
+    database_server: TestServer, monkeypatch: pytest.MonkeyPatch, own: Offer, expected: list[str]
+) -> None:
+    typed = make_offer("typed", "1.00", source="pricebook", seller="hub", extras=book())
+    assert ranked(database_server, monkeypatch, own, typed, gpu="H100") == expected
+
+
+@pytest.mark.parametrize("command", [("cheapest", "bert-large"), ("offers",)])
+def test_an_answer_left_empty_by_live_prices_says_so(
+    database_server: TestServer, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    typed = [
+        make_offer(name, "1.00", source="pricebook", seller="hub", extras=book())
+        for name in ("one", "two")
+    ]
+    with filled(database_server, polled("hub", [SOLD_OUT]), polled("pricebook", typed)) as url:
+        monkeypatch.setenv("GPUCOST_DATABASE_URL", url)
+        answer = run(*command, "--gpu", "H100")
+        assert (answer.code, answer.complaint) == (
+            3, "no offer matches; 2 list prices replaced by live ones",
+        )  # fmt: skip
+        assert "2 replaced by live prices" in answer.lines[-1]
+        assert "1 not in stock" in answer.lines[-1]
+
+
+def test_a_seller_that_has_fallen_silent_leaves_the_field_to_its_list_price(
+    database_server: TestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = make_offer("own", "4", source="hub")
+    typed = make_offer("typed", "1.00", source="pricebook", seller="hub", extras=book())
+    with filled(
+        database_server, polled("hub", [own], minutes_ago=181), polled("pricebook", [typed])
+    ) as url:
+        monkeypatch.setenv("GPUCOST_DATABASE_URL", url)
+        found = run("cheapest", "bert-large", "-o", "json").json()
+        assert [row["offer_id"] for row in found["rows"]] == ["typed"]
 
 
 def test_a_price_you_typed_is_ranked_whatever_tier_its_seller_usually_has(

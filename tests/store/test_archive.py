@@ -77,16 +77,18 @@ def test_retention_spares_the_answers_behind_current_prices(
     current = poll(2, b"current")
     failed = poll(2.5, b"failed", status="failed")
     fresh = poll(100, b"shared", source="other")
-    archive.remember_answer(connection, "k", body=b"old", stored_at=at(0))
+    archive.remember_answer(connection, "k", body=b"old", stored_at=at(50))
+    archive.remember_answer(connection, "of a page long gone", body=b"page", stored_at=at(49))
     connection.commit()
 
-    assert archive.delete_payloads_before(connection, at(50)) == archive.Deleted(3, 1)
+    assert archive.delete_payloads_before(connection, at(50)) == archive.Deleted(3, 2, 1)
     connection.commit()
     kept = {i for i in (old, shared, current, failed, fresh)
             if archive.payloads_of_poll(connection, i)}  # fmt: skip
     assert kept == {current, fresh}
     bodies = {bytes(body) for (body,) in rows(database_url, "SELECT body FROM payload_body")}
     assert bodies == {b"old", b"shared", b"current"}  # "old" still serves conditional requests
+    assert archive.cached_answer(connection, "of a page long gone") is None
     assert archive.delete_payloads_before(connection, at(50)) == archive.Deleted(0, 0)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.store.worlds import recording_engine
 from tests.support.offers import A100, at, make_offer, make_poll
-from tracker.domain.offer import Availability, Extras, Market
+from tracker.domain.offer import Availability, Extras, Market, Terms
 from tracker.provider import Payload
 from tracker.store import archive, reads
 from tracker.store.engine import connect
@@ -81,6 +81,50 @@ def test_past_moments_are_exact(recorder: Recorder, connection: psycopg.Connecti
         assert (past.seen_at, past.stale_at) == (at(minutes), at(end))
         assert (past.availability, past.stock_count) == ("unknown", None)  # not kept in history
         assert past.fallback
+
+
+def test_typed_prices_keep_their_dates(
+    recorder: Recorder, connection: psycopg.Connection[Any]
+) -> None:
+    typed = Extras(valid_as_of=at(0).date(), expires_at=at(2.5))
+    for minutes, price in ((0, "1"), (1, "2"), (2, "2")):
+        recorder.record(make_poll(minutes, [make_offer("a", price, extras=typed)]))
+    for moment, stale_at in ((0.5, 1.0), (1.5, 2.5), (2.7, 2.5)):
+        [past] = reads.live_offers(connection, as_of=at(moment))
+        assert (past.valid_as_of, past.expires_at) == (at(0).date(), at(2.5))
+        assert (past.seen_at, past.stale_at) == (at(moment), at(stale_at))
+
+
+def test_shelves(recorder: Recorder, connection: psycopg.Connection[Any]) -> None:
+    unknown = Terms(commitment_unknown=True)
+    month = Terms(commitment_hours=730)
+    recorder.record(make_poll(0, [
+        make_offer("a", "1"), make_offer("gone", "1", market=Market.SPOT),
+        make_offer("m", "1", market=Market.MONTHLY, terms=month),
+        make_offer("r", "1", market=Market.RESERVED),
+        make_offer("c", "1", market=Market.CAPACITY_BLOCK, terms=unknown),
+    ]))  # fmt: skip
+    expiring, listed = Extras(expires_at=at(2)), Extras(fallback=True)
+    recorder.record(make_poll(0, [
+        make_offer("x", "1", source="other", extras=expiring),
+        make_offer("f", "1", source="other", market=Market.SPOT, extras=listed),
+        make_offer("s", "1", source="other", seller="third"),
+    ], source="other"))  # fmt: skip
+    recorder.record(make_poll(1, {"a": "2"}, status="partial"))
+
+    def shelves(minutes: float) -> set[str]:
+        now = reads.live_shelves(connection, now=at(minutes))
+        assert reads.live_shelves(connection, now=at(99), as_of=at(minutes)) == now
+        return {f"{seller} {market}" for seller, market in now}
+
+    assert shelves(1) == {"acme on_demand", "acme spot", "acme monthly", "other on_demand"}
+    assert shelves(2) == {"acme on_demand", "acme spot", "acme monthly"}
+    assert shelves(3) == {"acme on_demand"}
+    assert shelves(4) == set()
+    recorder.record(make_poll(9, {"a": "3"}))  # what was open is closed: read from the past
+    past = reads.live_shelves(connection, now=at(99), as_of=at(1))
+    assert ("acme", "spot") in past
+    assert reads.live_shelves(connection, now=at(9)) == {("acme", "on_demand")}
 
 
 def test_references(recorder: Recorder, connection: psycopg.Connection[Any]) -> None:

@@ -76,9 +76,11 @@ def cheapest(
         raise Exit(EXIT_USAGE, str(error)) from None
     _print(report, verdicts, options)
     if not report.rows:
+        from tracker.report.filters import nothing_left
+
         if report.only_stale:
             raise Exit(EXIT_ONLY_STALE, "only stale prices match; poll again, or --include-stale")
-        raise Exit(EXIT_NO_MATCH, "no offer matches")
+        raise Exit(EXIT_NO_MATCH, nothing_left(report.excluded))
 
 
 def _job(app: App, name: str | None, hours_text: str | None, options: Mapping[str, Any]) -> Job:
@@ -138,12 +140,14 @@ def _answer(app: App, job: Job, filters: Filters, options: Mapping[str, Any]) ->
     with app.reading() as connection:
         check_providers(connection, filters.providers)
         offers = reads.live_offers(connection, gpu_keys=wanted, as_of=as_of)
+        shelves = reads.live_shelves(connection, now=now, as_of=as_of)
         total = reads.count_live_offers(connection, as_of=as_of)
         discounts = DiscountBook.at(reads.discounts(connection, now), now)
     return cheapest_report(
         offers, job, replace(filters, gpus=names), app.catalogue, now,
         top=None if options["show_all"] else options["top"],
-        total_offers=total, discounts=discounts, compare=_pair(app, job, options["compare"]),
+        total_offers=total, shelves=shelves, discounts=discounts,
+        compare=_pair(app, job, options["compare"]),
     )  # fmt: skip
 
 

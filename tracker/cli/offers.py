@@ -89,7 +89,7 @@ def offers(obj: dict[str, Any], /, **options: Any) -> None:
 
 
 def _offers(app: App, filters: Filters, options: dict[str, Any]) -> None:
-    from tracker.report.filters import OTHER_GPUS, STALE, is_stale, select
+    from tracker.report.filters import OTHER_GPUS, STALE, is_stale, nothing_left, select
     from tracker.report.health import check_providers
     from tracker.store import reads
 
@@ -101,8 +101,9 @@ def _offers(app: App, filters: Filters, options: dict[str, Any]) -> None:
     with app.reading() as connection:
         check_providers(connection, filters.providers)
         live = reads.live_offers(connection, gpu_keys=wanted, as_of=as_of)
+        shelves = reads.live_shelves(connection, now=now, as_of=as_of)
         total = reads.count_live_offers(connection, as_of=as_of)
-    selection = select(live, filters, app.catalogue, now)
+    selection = select(live, filters, app.catalogue, now, shelves=shelves)
     if total > selection.total:
         selection.excluded[OTHER_GPUS] += total - selection.total
     kept = sorted(selection.kept, key=_order)
@@ -123,7 +124,7 @@ def _offers(app: App, filters: Filters, options: dict[str, Any]) -> None:
     if not kept:
         if selection.excluded[STALE]:
             raise Exit(EXIT_ONLY_STALE, "only stale prices match; poll again, or --include-stale")
-        raise Exit(EXIT_NO_MATCH, "no offer matches")
+        raise Exit(EXIT_NO_MATCH, nothing_left(selection.excluded))
 
 
 def _keys(app: App, filters: Filters) -> frozenset[str] | None:

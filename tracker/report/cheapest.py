@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
@@ -16,9 +16,7 @@ from tracker.domain.offer import Availability, Market, Terms
 from tracker.domain.rank import Candidate, Ranked, cheapest, order, rank
 from tracker.report.discounts import DiscountBook
 from tracker.report.filters import OTHER_GPUS, STALE, Filters, Selection, is_stale, select
-from tracker.store.reads import StoredOffer
-
-TERM_MARKETS = ("monthly", "reserved", "capacity_block")
+from tracker.store.reads import TERM_MARKETS, Shelf, StoredOffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +74,18 @@ def cheapest_report(
     *,
     top: int | None,
     total_offers: int,
+    shelves: Collection[Shelf] = (),
     discounts: DiscountBook | None = None,
     compare: tuple[str, str] | None = None,
 ) -> CheapestReport:
     """Filter, estimate, bill and rank. ``top`` None ranks all of them.
 
-    *offers* may leave out GPUs that the question is not about; *total_offers* counts them all.
+    *offers* may leave out GPUs that the question is not about; *total_offers* counts them all
+    and *shelves* are those of all (see ``select``).
     Raises UnknownGpu when a filter names a GPU that nobody knows.
     """
     filters = _with_needs(filters, job)
-    selection = select(offers, filters, catalogue, now)
+    selection = select(offers, filters, catalogue, now, shelves=shelves)
     if total_offers > selection.total:
         selection.excluded[OTHER_GPUS] += total_offers - selection.total
     candidates = _candidates(selection, job, catalogue, discounts or DiscountBook())

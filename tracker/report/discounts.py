@@ -27,8 +27,11 @@ class DiscountBook:
         return cls(book)
 
     def percent_for(self, offer: StoredOffer) -> Decimal | None:
-        """The percentage off *offer*'s price, or None. A typed price is never discounted again."""
-        if offer.valid_as_of is not None:
+        """The percentage off *offer*'s price, or None: only off prices that its seller told itself.
+
+        A typed price is never discounted again.
+        """
+        if offer.valid_as_of is not None or offer.source != offer.provider:
             return None
         fitting = [
             d

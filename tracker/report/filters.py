@@ -8,14 +8,14 @@ A reason is a phrase that reads behind a number: "8 of other GPUs".
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from fnmatch import fnmatchcase
 
 from tracker.domain.gpu import Catalogue
-from tracker.store.reads import StoredOffer
+from tracker.store.reads import Shelf, StoredOffer
 
 # Ranked unless the user names markets: what one gets for sure once it is rented. Interruptible
 # machines are another product and must be asked for.
@@ -83,11 +83,20 @@ class Selection:
 
 
 def select(
-    offers: Iterable[StoredOffer], filters: Filters, catalogue: Catalogue, now: datetime
+    offers: Iterable[StoredOffer],
+    filters: Filters,
+    catalogue: Catalogue,
+    now: datetime,
+    *,
+    shelves: Collection[Shelf] = (),
 ) -> Selection:
-    """Apply *filters*; each left-out offer is counted once, under its first reason."""
+    """Apply *filters*; each left-out offer is counted once, under its first reason.
+
+    *shelves* are those of ``reads.live_shelves``: fallback prices of theirs give way. They are not
+    worked out of *offers*, which may be of a few GPUs or sellers only.
+    """
     offers = list(offers)
-    checks = _checks(filters, catalogue, now, _with_live_prices(offers, now))
+    checks = _checks(filters, catalogue, now, frozenset(shelves))
     selection = Selection(total=len(offers))
     for offer in offers:
         reason = next((r for check in checks if (r := check(offer)) is not None), None)
@@ -108,31 +117,24 @@ def known_at(offer: StoredOffer) -> datetime:
     that a person typed the day it was read (00:00 UTC), however often its file has been polled."""
     if offer.valid_as_of is None:
         return offer.seen_at
-    return datetime.combine(offer.valid_as_of, time.min, UTC)
+    # Read as of a past moment, the date may be a later one: that of a price typed once more.
+    return min(offer.seen_at, datetime.combine(offer.valid_as_of, time.min, UTC))
 
 
-Shelf = tuple[str, str]
-
-
-def _shelf(o: StoredOffer) -> Shelf:
-    return o.provider, o.market
-
-
-def _with_live_prices(offers: Iterable[StoredOffer], now: datetime) -> frozenset[Shelf]:
-    """The (seller, market) that have fresh prices of their own to be billed by.
-
-    Not by GPU: a seller that was asked and does not list a GPU does not rent it now.
-    """
-    return frozenset(
-        _shelf(o) for o in offers if not (o.fallback or o.commitment_unknown or is_stale(o, now))
-    )
+def nothing_left(excluded: Counter[str]) -> str:
+    """The line that says that no offer matches, and why not even a list price does."""
+    if count := excluded[REPLACED]:
+        prices = "1 list price" if count == 1 else f"{count:,} list prices"
+        return f"no offer matches; {prices} replaced by live ones"
+    return "no offer matches"
 
 
 Check = Callable[[StoredOffer], str | None]
 
 
 def _checks(f: Filters, catalogue: Catalogue, now: datetime, live: frozenset[Shelf]) -> list[Check]:
-    """The checks in force. Age comes last: what is counted stale would have matched otherwise."""
+    """The checks in force. What live prices replace and age come last, in this order: offers
+    counted there would have matched otherwise."""
     checks: list[Check] = []
     if f.gpus:
         wanted = frozenset().union(*(catalogue.select(name) for name in f.gpus))
@@ -141,13 +143,13 @@ def _checks(f: Filters, catalogue: Catalogue, now: datetime, live: frozenset[She
         checks.append(lambda o: "sold as a slice of a GPU" if o.is_slice else None)
     if f.providers:
         checks.append(lambda o: None if o.provider in f.providers else "of other providers")
-    checks.append(lambda o: REPLACED if o.fallback and _shelf(o) in live else None)
     checks += [_market(f), _tier(f)]
     if f.available:
         checks.append(lambda o: None if o.availability == "yes" else _stock(o.availability))
     else:
         checks.append(lambda o: _stock("no") if o.availability == "no" else None)
     checks += _place(f) + _hardware(f, catalogue)
+    checks.append(lambda o: REPLACED if o.fallback and (o.provider, o.market) in live else None)
     if f.max_age is not None:
         oldest = now - f.max_age
         checks.append(lambda o: "older than asked for" if known_at(o) < oldest else None)

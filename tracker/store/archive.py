@@ -41,6 +41,7 @@ class Deleted(NamedTuple):
 
     payloads: int
     bodies: int
+    answers: int = 0  # that were kept for conditional requests
 
 
 def archive_payloads(
@@ -123,6 +124,7 @@ def delete_payloads_before(connection: Connection, cutoff: datetime) -> Deleted:
     """Remove the answers fetched before *cutoff*, and the bodies that nothing refers to then.
 
     The answers of each provider's latest accepted poll stay: they explain the current prices.
+    Those for conditional requests go like the others: what has not changed is fetched once more.
     """
     with connection.transaction(), connection.cursor() as cursor:
         cursor.execute(
@@ -133,7 +135,9 @@ def delete_payloads_before(connection: Connection, cutoff: datetime) -> Deleted:
             (cutoff,),
         )
         payloads = cursor.rowcount
-    return Deleted(payloads, _delete_unused_bodies(connection))
+        cursor.execute("DELETE FROM http_cache WHERE stored_at < %s", (cutoff,))
+        answers = cursor.rowcount
+    return Deleted(payloads, _delete_unused_bodies(connection), answers)
 
 
 def _delete_unused_bodies(connection: Connection) -> int:

@@ -39,9 +39,13 @@ class StoredResponses:
             )  # fmt: skip
 
     def forget_older_than(self, cutoff: datetime) -> int:
-        """Delete archived answers fetched before *cutoff*; how many. Raises StoreError."""
+        """Delete the answers fetched before *cutoff*, archived or kept here; how many.
+
+        Raises StoreError.
+        """
         with self._connection() as connection:
-            return archive.delete_payloads_before(connection, cutoff).payloads
+            deleted = archive.delete_payloads_before(connection, cutoff)
+        return deleted.payloads + deleted.answers
 
     @contextmanager
     def _connection(self) -> Iterator[psycopg.Connection[Any]]:

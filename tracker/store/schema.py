@@ -200,8 +200,11 @@ price_span = Table(
     _need("tier", Text),
     _need("gpu_count", Numeric),
     Column("region", Text),
+    # The rate, and what a typed price says of itself, are of the last poll that confirmed the span.
+    *_price(),
+    Column("valid_as_of", Date),
+    _instant("expires_at", nullable=True),
     _need("fallback", Boolean),
-    *_price(),  # the rate is that of the last poll that confirmed the span
     _instant("valid_from"),
     _instant("valid_to"),
     PrimaryKeyConstraint("offer_id", "valid_to"),
