@@ -112,9 +112,14 @@ def test_shelves(recorder: Recorder, connection: psycopg.Connection[Any]) -> Non
     ], source="other"))  # fmt: skip
     recorder.record(make_poll(1, {"a": "2"}, status="partial"))
 
+    everybody = {"acme", "other", "third", "never heard of"}
+
+    def found(minutes: float, **options: Any) -> frozenset[reads.Shelf]:
+        return reads.live_shelves(connection, sellers=everybody, now=at(minutes), **options)
+
     def shelves(minutes: float) -> set[str]:
-        now = reads.live_shelves(connection, now=at(minutes))
-        assert reads.live_shelves(connection, now=at(99), as_of=at(minutes)) == now
+        now = found(minutes)
+        assert found(99, as_of=at(minutes)) == now
         return {f"{seller} {market}" for seller, market in now}
 
     assert shelves(1) == {"acme on_demand", "acme spot", "acme monthly", "other on_demand"}
@@ -122,9 +127,12 @@ def test_shelves(recorder: Recorder, connection: psycopg.Connection[Any]) -> Non
     assert shelves(3) == {"acme on_demand"}
     assert shelves(4) == set()
     recorder.record(make_poll(9, {"a": "3"}))  # what was open is closed: read from the past
-    past = reads.live_shelves(connection, now=at(99), as_of=at(1))
-    assert ("acme", "spot") in past
-    assert reads.live_shelves(connection, now=at(9)) == {("acme", "on_demand")}
+    assert ("acme", "spot") in found(99, as_of=at(1))
+    assert found(9) == {("acme", "on_demand")}
+    everybody = {"other"}
+    assert found(1) == found(99, as_of=at(1)) == {("other", "on_demand")}
+    everybody = set()
+    assert found(1) == frozenset()
 
 
 def test_references(recorder: Recorder, connection: psycopg.Connection[Any]) -> None:

@@ -140,7 +140,8 @@ def _answer(app: App, job: Job, filters: Filters, options: Mapping[str, Any]) ->
     with app.reading() as connection:
         check_providers(connection, filters.providers)
         offers = reads.live_offers(connection, gpu_keys=wanted, as_of=as_of)
-        shelves = reads.live_shelves(connection, now=now, as_of=as_of)
+        listed = {o.provider for o in offers if o.fallback}
+        shelves = reads.live_shelves(connection, sellers=listed, now=now, as_of=as_of)
         total = reads.count_live_offers(connection, as_of=as_of)
         discounts = DiscountBook.at(reads.discounts(connection, now), now)
     return cheapest_report(

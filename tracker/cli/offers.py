@@ -101,7 +101,8 @@ def _offers(app: App, filters: Filters, options: dict[str, Any]) -> None:
     with app.reading() as connection:
         check_providers(connection, filters.providers)
         live = reads.live_offers(connection, gpu_keys=wanted, as_of=as_of)
-        shelves = reads.live_shelves(connection, now=now, as_of=as_of)
+        listed = {o.provider for o in live if o.fallback}
+        shelves = reads.live_shelves(connection, sellers=listed, now=now, as_of=as_of)
         total = reads.count_live_offers(connection, as_of=as_of)
     selection = select(live, filters, app.catalogue, now, shelves=shelves)
     if total > selection.total:

@@ -92,7 +92,7 @@ def select(
 ) -> Selection:
     """Apply *filters*; each left-out offer is counted once, under its first reason.
 
-    *shelves* are those of ``reads.live_shelves``: fallback prices of theirs give way. They are not
+    *shelves* are those of ``reads.live_shelves``: fallback prices on them give way. They are not
     worked out of *offers*, which may be of a few GPUs or sellers only.
     """
     offers = list(offers)

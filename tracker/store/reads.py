@@ -112,29 +112,42 @@ _OWN_SQL = (
     " AND (expires_at IS NULL OR expires_at > %(moment)s)"
 )
 # seen_until is nearly always NULL: a few rows stand for all offers.
-_OWN_NOW_SQL = "SELECT DISTINCT seller_id, market, seen_until FROM offer_now" + _OWN_SQL
+_OWN_NOW_SQL = (
+    f"SELECT DISTINCT seller_id, market, seen_until FROM offer_now {_OWN_SQL}"
+    " AND seller_id = ANY (%(sellers)s)"
+)
 _OWN_PAST_SQL = (
-    f"SELECT DISTINCT seller_id, market FROM ({PAST_CLOSED_SQL} UNION ALL {PAST_OPEN_SQL}) offers"
-    + _OWN_SQL
+    f"SELECT DISTINCT seller_id, market FROM ({PAST_CLOSED_SQL} AND n.seller_id = ANY (%(sellers)s)"
+    f" UNION ALL {PAST_OPEN_SQL} AND n.seller_id = ANY (%(sellers)s)) offers" + _OWN_SQL
 )
 
 
 def live_shelves(
-    connection: Connection, *, now: datetime, as_of: datetime | None = None
+    connection: Connection,
+    *,
+    sellers: Collection[str],
+    now: datetime,
+    as_of: datetime | None = None,
 ) -> frozenset[Shelf]:
-    """The (seller, market) on which a seller itself has told prices that hold and make a bill.
+    """The (seller, market) on which one of *sellers* has itself told prices that make a bill.
 
     Of any GPU, and whether in stock or not: who answered has said all that there is to rent.
-    Prices that somebody else told of the seller do not count. *as_of* like in ``live_offers``.
+    Stale prices do not count, nor what somebody else told of a seller. *as_of* like in
+    ``live_offers``.
     """
-    sellers = sellers_by_id(connection)
-    values: dict[str, Any] = {"term_markets": list(TERM_MARKETS), "moment": as_of or now}
+    known = sellers_by_id(connection) if sellers else {}
+    ids = [id_ for id_, seller in known.items() if seller.slug in sellers]
+    if not ids:
+        return frozenset()
+    values: dict[str, Any] = {
+        "sellers": ids, "term_markets": list(TERM_MARKETS), "moment": as_of or now,
+    }  # fmt: skip
     if as_of is not None:
         past = fetch(connection, _OWN_PAST_SQL, values | {"as_of": as_of})
-        return frozenset((sellers[seller_id].slug, market) for seller_id, market in past)
-    times = live_times(sellers)
+        return frozenset((known[seller_id].slug, market) for seller_id, market in past)
+    times = live_times(known)
     return frozenset(
-        (sellers[seller_id].slug, market)
+        (known[seller_id].slug, market)
         for seller_id, market, seen_until in fetch(connection, _OWN_NOW_SQL, values)
         if now < times(seller_id, seen_until, None)[1]
     )
