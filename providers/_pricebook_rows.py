@@ -83,7 +83,7 @@ def offer_from_row(row: Mapping[str, Any], book: Book) -> ListedOffer:
     is_link = bool(source and re.match(r"https?://\S+$", source))
     return ListedOffer(
         # A price typed by the user and the shipped one for the same thing are two offers.
-        source_id=("fallback:" if book.fallback else "") + (fields.text("id") or name),
+        source_id=("fallback:" if book.fallback else "") + (fields.text("id", whole=True) or name),
         gpu_name=gpu,
         gpu_count=count,
         price=_price(fields, unit),
@@ -217,13 +217,15 @@ class Fields:
             raise BadRow("missing key", key)
         return value
 
-    def text(self, key: str) -> str | None:
+    def text(self, key: str, *, whole: bool = False) -> str | None:
+        """The text on one line; cut to 200 characters unless *whole*."""
         value = self.values.get(key)
         if value is None:
             return None
         if not isinstance(value, str) or not value.strip():
             raise _wrong(key, value, "is not text")
-        return " ".join(value.split())[:200]
+        line = " ".join(value.split())
+        return line if whole else line[:200]
 
     def code(self, key: str, pattern: re.Pattern[str], what: str) -> str | None:
         value = self.text(key)

@@ -25,6 +25,7 @@ top marks a whole file as a fallback.
 from __future__ import annotations
 
 import asyncio
+import stat
 import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +33,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from importlib import resources
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from providers._pricebook_rows import (
     PRICE_KEYS,
@@ -74,7 +75,7 @@ class Config(ProviderConfig):
 
 
 async def fetch(http: HttpClient, config: Config) -> Sequence[Payload]:
-    """Read the files as payloads: the file's name for url, 404, 403 or 413 where unreadable.
+    """Read the files as payloads: the file's name for url, 404, 403, 413 or 415 where unreadable.
 
     Makes no request. Raises FetchError when there is nothing to read at all.
     """
@@ -84,27 +85,23 @@ async def fetch(http: HttpClient, config: Config) -> Sequence[Payload]:
     return payloads
 
 
-class _Readable(Protocol):
-    @property
-    def name(self) -> str: ...
-    def read_bytes(self) -> bytes: ...
-
-
 def _read_all(config: Config) -> list[Payload]:
-    files: list[_Readable] = []
+    payloads: list[Payload] = []
     if config.shipped:
         # A packaged data file, read as a resource: no module of the tracker is imported for it.
         folder = resources.files("tracker.data").joinpath("pricebook")
-        files += sorted(_toml_files(folder.iterdir()), key=lambda file: file.name)
+        for file in sorted(_toml_files(folder.iterdir()), key=lambda file: file.name):
+            payloads.append(_payload(file.name, file.read_bytes()))
     for path in config.paths:
-        files += _files_of(path.expanduser())
-    return [_read(file, datetime.now(UTC)) for file in files]
+        payloads += [_read(file) for file in _files_of(path)]
+    return payloads
 
 
 def _files_of(path: Path) -> list[Path]:
     try:
+        path = path.expanduser()
         return sorted(_toml_files(path.iterdir())) if path.is_dir() else [path]
-    except OSError:
+    except (OSError, ValueError, RuntimeError):
         return [path]  # reading it then says what is wrong with it
 
 
@@ -112,15 +109,25 @@ def _toml_files(files: Iterable[R]) -> list[R]:
     return [file for file in files if str(getattr(file, "name", "")).endswith(".toml")]
 
 
-def _read(file: _Readable, now: datetime) -> Payload:
+def _read(path: Path) -> Payload:
     try:
-        body, status = file.read_bytes(), 200
-    except OSError as error:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # reading a pipe would wait, and a device never ends
+            return _payload(path.name, b"not an ordinary file", 415)
+        if found.st_size <= MAX_FILE_BYTES:
+            with path.open("rb") as file:
+                body = file.read(MAX_FILE_BYTES + 1)
+            if len(body) <= MAX_FILE_BYTES:
+                return _payload(path.name, body)
+        return _payload(path.name, b"larger than 4 MiB", 413)
+    except (OSError, ValueError) as error:
         status = 403 if isinstance(error, PermissionError) else 404
-        body = (error.strerror or "cannot be read").encode()
-    if len(body) > MAX_FILE_BYTES:
-        body, status = b"larger than 4 MiB", 413
-    return Payload(url=file.name, body=body, fetched_at=now, method="FILE", status=status)
+        reason = getattr(error, "strerror", None) or "cannot be read"
+        return _payload(path.name, reason.encode(), status)
+
+
+def _payload(name: str, body: bytes, status: int = 200) -> Payload:
+    return Payload(url=name, body=body, fetched_at=datetime.now(UTC), method="FILE", status=status)
 
 
 # --- parse: files ----------------------------------------------------------------------------

@@ -6,6 +6,7 @@ is imported when it is needed: a read-only command must be able to answer in wel
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from tracker.settings import Settings
     from tracker.store.embedded import Embedded
     from tracker.telemetry import Redactor
+
+
+MAX_JOB_BYTES = 256 * 2**10
 
 
 class App:
@@ -121,15 +125,10 @@ class App:
         known = job_names()
         if reference.lower() in known:
             return job_from_text(data.text(f"jobs/{reference.lower()}.toml"), self.catalogue)
-        path = Path(reference).expanduser()
+        path = _path(reference)
         if path.suffix == ".toml" or path.is_file():
             try:
-                text = path.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-                raise JobError(f"{reference}: {reason}") from None
-            try:
-                return job_from_text(text, self.catalogue)
+                return job_from_text(_job_text(path), self.catalogue)
             except JobError as error:
                 raise JobError(f"{reference}: {error}") from None
         near = difflib.get_close_matches(reference.lower(), known, n=2, cutoff=0.4)
@@ -148,10 +147,14 @@ class App:
         return redactor
 
     def provider_config(self, provider: Provider[Any]) -> ProviderConfig:
-        """A provider's configuration: its table, variables and key. Raises SettingsError."""
+        """A provider's configuration: its table, variables and key. Raises SettingsError.
+
+        Its secrets are known to ``redactor`` from then on.
+        """
         from tracker.settings import provider_config
 
         config: ProviderConfig = provider_config(self.settings, provider, self._env)
+        self.redactor.register(*_secrets_of(config))
         return config
 
     def rules(self) -> Rules:
@@ -173,7 +176,7 @@ class App:
 
         setup_logging(self.settings.log_level, self.settings.log_format, redactor=self.redactor)
         if dry_run:
-            yield Collector(self.catalogue, self.rules(), None, self._client)
+            yield Collector(self.catalogue, self.rules(), None, self._client, redact=self.redactor)
             return
         from tracker.store import migrate
         from tracker.store.engine import make_engine
@@ -185,7 +188,10 @@ class App:
             engine = make_engine(url)
             try:
                 self._responses = StoredResponses(engine)
-                yield Collector(self.catalogue, self.rules(), Recorder(engine), self._client)
+                yield Collector(
+                    self.catalogue, self.rules(), Recorder(engine), self._client,
+                    redact=self.redactor, sellers=lambda: _sellers(url),
+                )  # fmt: skip
                 kept = timedelta(days=self.settings.archive_retention_days)
                 self._responses.forget_older_than(datetime.now(UTC) - kept)
             finally:
@@ -203,6 +209,57 @@ class App:
 
 class NothingRecorded(Exception):
     """The embedded database is empty: no poll has been recorded yet."""
+
+
+def _path(reference: str) -> Path:
+    """*reference* as a path. Raises JobError for the home of somebody who does not exist."""
+    try:
+        return Path(reference).expanduser()
+    except RuntimeError:
+        raise JobError(f"{reference}: there is no such home directory") from None
+
+
+def _job_text(path: Path) -> str:
+    """The text of a job file. Raises JobError where it is no ordinary, small text file."""
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # reading a pipe would wait, and a device never ends
+            raise JobError("is a folder" if stat.S_ISDIR(found.st_mode) else "not an ordinary file")
+        with path.open("rb") as file:
+            body = file.read(MAX_JOB_BYTES + 1)
+        if len(body) > MAX_JOB_BYTES:
+            raise JobError(f"larger than {MAX_JOB_BYTES >> 10} KiB: not a job file")
+        return body.decode("utf-8")
+    except UnicodeError:
+        raise JobError("not UTF-8 text") from None
+    except (OSError, ValueError) as error:
+        raise JobError(getattr(error, "strerror", None) or "not the name of a file") from None
+
+
+def _secrets_of(value: Any) -> Iterator[str]:
+    """The values of all SecretStr fields of a configuration, nested ones included."""
+    from pydantic import BaseModel, SecretStr
+
+    if isinstance(value, SecretStr):
+        yield value.get_secret_value()
+    elif isinstance(value, BaseModel):
+        for _, inner in value:
+            yield from _secrets_of(inner)
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _secrets_of(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _secrets_of(inner)
+
+
+def _sellers(url: str) -> frozenset[str]:
+    """Everybody whose prices the database at *url* has ever held."""
+    from tracker.store import status
+    from tracker.store.engine import read_connection
+
+    with read_connection(url) as connection:
+        return frozenset(row.slug for row in status.providers(connection))
 
 
 def job_names() -> list[str]:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from tracker.domain.money import HOURS_PER_MONTH, parse_decimal
 from tracker.domain.offer import (
@@ -136,7 +136,8 @@ class ProviderConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     enabled: bool = True
-    every_seconds: int | None = None  # overrides the provider's interval; floor: facts.min_every
+    # Overrides the provider's interval; floor: facts.min_every.
+    every_seconds: int | None = Field(default=None, ge=1, le=366 * 24 * 3600)
 
 
 class HttpClient(Protocol):
@@ -239,7 +240,8 @@ def load_json(payload: Payload) -> Any:
 
     try:
         return json.loads(payload.body, parse_float=Decimal, parse_constant=refuse)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, ArithmeticError, RecursionError) as error:
+        # ArithmeticError: a number whose exponent no Decimal can hold.
         raise ParseError("body", f"not JSON ({str(error)[:80]})") from None
 
 

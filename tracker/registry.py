@@ -1,16 +1,25 @@
-"""Which providers exist: found by entry point, loaded lazily, a broken one isolated and named."""
+"""Which providers exist, and the guard around what their modules do.
+
+Found by entry point and loaded lazily; whatever a module raises or gives back that it should not
+becomes an error of that provider alone, named in one line.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import signal
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from tracker.provider import Provider
+from tracker.domain.shape import wrong_type
+from tracker.provider import FetchError, Parsed, ParseError, Payload, Provider
 
 GROUP = "gpucost.providers"
+MAX_AHEAD, MAX_AGE = timedelta(days=1), timedelta(days=366)  # of an answer's time, by our clock
+_MAX_ERROR = 1000  # characters; cut again, shorter, where secrets have been taken out
 
 
 class UnknownProvider(Exception):
@@ -69,13 +78,66 @@ def _load(entry: EntryPoint) -> Provider[Any]:
     source = f"{entry.name} ({entry.dist.name if entry.dist else 'unknown package'})"
     try:
         provider = entry.load()
-    except Exception as error:  # whatever a third-party module raises on import
-        detail = str(error).splitlines()[0][:120] if str(error) else ""
-        raise BrokenProvider(
-            f"{source} cannot be loaded: {type(error).__name__} {detail}".strip()
-        ) from error
+    except (Exception, SystemExit) as error:  # whatever a third-party module raises on import
+        if stops_us(error):
+            raise
+        raise BrokenProvider(f"{source} cannot be loaded: {summary(error)[:200]}") from error
     if not isinstance(provider, Provider):
         raise BrokenProvider(f"{source}: {entry.value} is not a tracker.provider.Provider")
     if provider.name != entry.name:
         raise BrokenProvider(f"{source} calls itself {provider.name!r}; both names must agree")
     return provider
+
+
+# -- the guard -----------------------------------------------------------------------------------
+
+
+def parse(provider: Provider[Any], payloads: Sequence[Payload]) -> Parsed:
+    """Run a provider's parser and check the types of what it gives.
+
+    Raises ParseError for anything that is wrong with the answer or with the parser.
+    """
+    try:
+        parsed = provider.parse(payloads)
+    except ParseError:
+        raise
+    except (Exception, SystemExit) as error:  # a third-party module may raise anything
+        if stops_us(error):
+            raise
+        raise ParseError("parse", f"failed with {summary(error)}") from error
+    if not isinstance(parsed, Parsed):
+        raise ParseError("parse", f"gave {type(parsed).__name__}, not Parsed")
+    wrong = wrong_type(parsed)
+    if wrong:
+        raise ParseError("parse", f"gave a wrong type: {wrong}")
+    return parsed
+
+
+def checked(payloads: object, now: datetime) -> Sequence[Payload]:
+    """What a provider's fetch gave, if it is payloads from about *now*; else FetchError."""
+    if not isinstance(payloads, list | tuple):
+        raise FetchError(f"its fetch gave {type(payloads).__name__}, not a list of Payload")
+    for index, payload in enumerate(payloads):
+        if not isinstance(payload, Payload):
+            wrong: str | None = f" is {type(payload).__name__}, not Payload"
+        elif wrong := wrong_type(payload):
+            wrong = f".{wrong}"
+        elif not now - MAX_AGE <= payload.fetched_at <= now + MAX_AHEAD:
+            wrong = f".fetched_at is {payload.fetched_at.isoformat()}; is the clock right?"
+        if wrong:
+            raise FetchError(f"its fetch gave a wrong answer: payloads[{index}]{wrong}")
+    return payloads
+
+
+def summary(error: BaseException) -> str:
+    """An exception of a provider's module in one line: its kind and what it said."""
+    try:
+        text = " ".join(str(error).split())[:_MAX_ERROR]
+    except Exception:  # its own __str__ is a third party's code, too
+        text = ""
+    return f"{type(error).__name__}{': ' + text if text else ''}"
+
+
+def stops_us(error: BaseException) -> bool:
+    """Whether *error* is this process being told to stop, not a module that calls sys.exit."""
+    return isinstance(error, SystemExit) and error.code == 128 + signal.SIGTERM

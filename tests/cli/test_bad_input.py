@@ -12,6 +12,8 @@ import pytest
 from tests.cli.harness import filled, polled, record, run
 from tests.support.offers import make_offer
 from tests.support.pg import TestServer
+from tracker.app import MAX_JOB_BYTES, App
+from tracker.domain.job import JobError
 from tracker.store.engine import connect
 
 FUTURE = "2999-01-01"
@@ -75,6 +77,7 @@ def _at_market(market: str, monkeypatch: pytest.MonkeyPatch) -> None:
         (["cheapest", "bert-lage"], "did you mean bert-large?"),
         (["cheapest", "nonsense"], "built in: bert-large"),
         (["cheapest", "x" * 5000], "no job is called"),
+        (["cheapest", "~nosuchuser/x.toml"], "there is no such home directory"),
         (["cheapest", "--hours", "A100"], "is not GPU=HOURS"),
         (["cheapest", "--hours", ""], "is not GPU=HOURS"),
         (["cheapest", "--hours", "A100=-1"], "a job takes more than 0 hours"),
@@ -111,6 +114,14 @@ def test_an_id_that_nothing_has_is_exit_3() -> None:
     answer = run("explain", "ffffffffff")
     assert answer.code == 3
     assert answer.complaint == "no offer has the id 'ffffffffff'; gpucost offers lists them"
+
+
+@pytest.mark.usefixtures("_at_market")
+@pytest.mark.parametrize("reference", ["abcd\udcff", "acme/\udcff", "\udcff", "ab\0cd"])
+def test_an_id_that_is_no_text_is_exit_3(reference: str) -> None:
+    answer = run("explain", reference)
+    assert "no offer has the id" in answer.complaint
+    assert answer.code == 3
 
 
 # --- job files --------------------------------------------------------------------------------
@@ -161,6 +172,20 @@ def test_a_job_file_that_is_no_ordinary_small_text(tmp_path: Path) -> None:
         answer = run("cheapest", str(tmp_path / name))
         assert says in answer.complaint
         assert (answer.code, answer.out) == (2, "")
+
+
+def test_the_same_for_callers_other_than_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "huge.toml").write_bytes(b"#" * (MAX_JOB_BYTES + 1))
+    os.mkfifo(tmp_path / "pipe.toml")
+    for name, says in {
+        str(tmp_path / "huge.toml"): "not a job file",
+        str(tmp_path / "pipe.toml"): "not an ordinary file",
+        "/dev/zero.toml": "No such file",
+        "a\0b.toml": "not the name of a file",
+        "~nosuchuser/x.toml": "there is no such home directory",
+    }.items():
+        with pytest.raises(JobError, match=says):
+            App().job(name)
 
 
 @pytest.mark.usefixtures("_at_market")
@@ -302,4 +327,15 @@ def test_a_configuration_that_cannot_be_used(
         monkeypatch.setenv("GPUCOST_DATABASE_URL", market)
     answer = run("cheapest", "bert-large")
     assert says in answer.complaint
+    assert (answer.code, answer.out) == (2, "")
+
+
+@pytest.mark.parametrize("seconds", [0, -5, 10**9, 10**15])
+def test_an_interval_that_no_calendar_has(
+    tmp_path: Path, seconds: int, market: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUCOST_DATABASE_URL", market)
+    (tmp_path / "gpucost.toml").write_text(f"[providers.pricebook]\nevery_seconds = {seconds}")
+    answer = run("poll", "--provider", "pricebook")
+    assert "[providers.pricebook]: every_seconds: " in answer.complaint
     assert (answer.code, answer.out) == (2, "")

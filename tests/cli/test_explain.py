@@ -117,6 +117,8 @@ def test_an_archive_that_has_expired_is_said_to_have(database_url: str) -> None:
     [
         (Parsed(()), "today's parser makes another offer of it"),
         (ParseError("gpuTypes", "a list was expected"), "gpuTypes: a list was expected"),
+        (KeyError("gpuTypes"), "parse: failed with KeyError: 'gpuTypes'"),
+        (None, "parse: gave NoneType, not Parsed"),
     ],
 )
 def test_a_parser_that_has_changed_is_said_to_have(

@@ -69,6 +69,14 @@ def test_another_currency_is_converted_and_its_rate_kept() -> None:
         ({"gpu_count": Decimal(5000)}, "absurd"),
         ({"currency": "CHF"}, "no exchange rate"),
         ({"source_id": " \x00 "}, "no offer id"),
+        ({"price": "1e-9999999"}, "absurd"),
+        ({"gpu_count": Decimal("1e-200")}, "absurd"),
+        ({"vcpus": Decimal("1e400")}, "a figure is out of range"),
+        ({"ram_gib": Decimal("NaN")}, "a figure is out of range"),
+        ({"vram_gb": Decimal("1e-20000")}, "a figure is out of range"),
+        ({"vram_mib": Decimal(-1)}, "a figure is out of range"),
+        ({"extras": Extras(stock_count=10**30)}, "a figure is out of range"),
+        ({"terms": Terms(minimum_seconds=2**70)}, "a figure is out of range"),
         ({"gpu_name": "Voodoo 9000"}, ""),
     ],
 )
@@ -84,6 +92,22 @@ def test_control_characters_and_endless_text_do_not_get_through() -> None:
     assert it.listed.source_id == "a [31mb c"
     assert offer(source_id="a\ud800b", region="\udfff").key
     assert it.listed.region == "x" * 200
+
+
+def test_long_ids_that_differ_in_the_end_only_are_two_offers() -> None:
+    one, other = offer(source_id="x" * 200 + "1"), offer(source_id="x" * 200 + "2")
+    assert one.key != other.key
+    assert one.listed.source_id.startswith("x" * 180 + "~")
+    assert len(one.listed.source_id) == 197
+    assert offer(source_id="x" * 200).listed.source_id == "x" * 200
+    again = normalise("acme", one.listed, catalogue(), {})
+    assert isinstance(again, Offer)
+    assert again.key == one.key
+
+
+def test_words_beside_the_offer_are_cleaned_too() -> None:
+    it = offer(extras=Extras(stock_label="a\0b"), notes=("x\0\x1b[31m",)).listed
+    assert (it.extras.stock_label, it.notes) == ("a b", ("x [31m",))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ import pytest
 
 from tests.support.clouds import case, query
 from tests.support.lab import Lab, at
-from tracker import collect, registry
+from tracker import registry
+from tracker.collect import collector as collect
 from tracker.domain.normalize import FxRate
 from tracker.provider import (
     FetchError,

@@ -40,6 +40,7 @@ def test_the_shipped_providers_are_there() -> None:
     [
         ("import no_such_module_xyz", "ModuleNotFoundError"),
         ("raise RuntimeError('licence server down\\nsecond line')", "licence server down"),
+        ("import sys; sys.exit('bad licence')", "SystemExit: bad licence"),
         ("provider = 3", "is not a tracker.provider.Provider"),
         ("nothing = 1", "AttributeError"),
         ("from providers.runpod import provider", "calls itself 'runpod'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -372,3 +373,21 @@ def test_nothing_to_read_is_said(tmp_path: Path, with_empty_folder: bool) -> Non
 def test_a_mistyped_setting_is_refused() -> None:
     with pytest.raises(ValidationError):
         Config.model_validate({"path": ["x"]})
+
+
+def test_what_is_no_ordinary_file_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")  # reading it would wait for ever
+    paths = (
+        tmp_path, tmp_path / "pipe.toml", Path("/dev/zero"), Path("~nosuchuser/x.toml"),
+        Path("a\0b"),
+    )  # fmt: skip
+    payloads = read(Config(paths=paths, shipped=False))
+    assert [p.status for p in payloads] == [415, 415, 415, 404, 404]
+    with pytest.raises(ParseError, match=r"pipe\.toml: not an ordinary file"):
+        parse(payloads)
+
+
+def test_long_ids_are_kept_whole() -> None:
+    ids = [f'"{"x" * 250}{n}"' for n in (1, 2)]
+    got = parsed("".join(table("price", ROW, {"id": typed}) for typed in ids))
+    assert [len(offer.source_id) for offer in got.offers] == [251, 251]

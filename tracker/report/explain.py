@@ -140,6 +140,8 @@ def explain_offer(
 
     None when no offer has that id. Raises Ambiguous when several have.
     """
+    if _undecodable(reference):
+        return None  # no text that the database could hold
     matches = reads.find_offer(connection, reference)
     live = [m for m in matches if m.live]
     chosen = live or matches
@@ -167,6 +169,11 @@ def explain_offer(
             if q.offer_key == o.key]  # fmt: skip
     payload, reading = _read_again(wanted, payloads, catalogue, rules)
     return Explanation(found, poll, payload, reading, tuple(held), now >= o.stale_at, now)
+
+
+def _undecodable(text: str) -> bool:
+    """Whether *text* holds NUL or bytes that are no text (Python's surrogate escapes)."""
+    return any(c == "\0" or "\ud800" <= c <= "\udfff" for c in text)
 
 
 def _explain_held(
@@ -223,7 +230,7 @@ def _read_again(
     payload, words = _words(wanted, payloads)
     try:
         provider = registry.load(wanted.source)
-        parsed = provider.parse(payloads)
+        parsed = registry.parse(provider, payloads)
     except (registry.UnknownProvider, registry.BrokenProvider, ParseError) as error:
         problem = f"today's parser does not read it: {error}"
         return payload, Reading(None, None, (), words, problem)

@@ -1,8 +1,4 @@
-"""One poll, top to bottom: fetch, parse, normalise, judge, record.
-
-``digest`` is the pure middle: the same call serves a live poll, ``gpucost provider parse`` on a
-recorded file, and ``gpucost explain``, which parses the archive again.
-"""
+"""The collector: polls providers side by side, and records how each poll went."""
 
 from __future__ import annotations
 
@@ -11,17 +7,17 @@ import hashlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tracker.domain.findings import Quarantined, UnmappedGpu
+from tracker import registry
+from tracker.collect.digest import Digest, digest
 from tracker.domain.gpu import Catalogue
-from tracker.domain.normalize import FxRate, Unnormalised, normalise
-from tracker.domain.offer import ListedOffer, Offer
-from tracker.domain.quality import Assessment, Known, Rules, assess
-from tracker.fx import fetch_rates
+from tracker.domain.normalize import FxRate
+from tracker.domain.quality import Known, Rules
+from tracker.fx import current, fetch_rates
 from tracker.http import Client
 from tracker.provider import (
     FetchError,
@@ -32,92 +28,14 @@ from tracker.provider import (
     ProviderConfig,
     Rejected,
 )
+from tracker.store.errors import DatabaseFailed, StoreError
 from tracker.store.polls import Poll, Recorded, Recorder
+from tracker.telemetry import one_line
 
 log = logging.getLogger(__name__)
 
-SAMPLE_LENGTH = 200
+REASON_LENGTH = 300
 GRACE_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Digest:
-    """What a poll's payloads amount to, before anything is written."""
-
-    parsed: Parsed
-    assessment: Assessment
-    rejected: tuple[Rejected, ...]  # by the parser and by normalisation
-    unmapped: tuple[UnmappedGpu, ...]
-
-    @property
-    def accepted(self) -> tuple[Offer, ...]:
-        """The offers whose prices may enter history."""
-        return self.assessment.accepted
-
-    @property
-    def held(self) -> tuple[Quarantined, ...]:
-        """The quarantined ones."""
-        return self.assessment.held
-
-
-def digest(
-    provider: Provider[Any],
-    payloads: Sequence[Payload],
-    catalogue: Catalogue,
-    *,
-    fx: Mapping[str, FxRate],
-    known: Known,
-    rules: Rules,
-    parsed: Parsed | None = None,
-) -> Digest:
-    """Parse, normalise and judge. Pure.
-
-    Raises ParseError when the answer as a whole does not have the documented shape.
-    """
-    parsed = parsed or provider.parse(payloads)
-    offers: list[Offer] = []
-    rejected = list(parsed.rejected)
-    unmapped: dict[str, UnmappedGpu] = {}
-    for listed in parsed.offers:
-        result = normalise(provider.name, listed, catalogue, fx)
-        if isinstance(result, Offer):
-            offers.append(result)
-        elif result.unmapped:
-            _count_unmapped(unmapped, result)
-            rejected.append(Rejected("GPU name not in the catalogue", _sample(result.listed)))
-        else:
-            rejected.append(Rejected(result.reason, _sample(result.listed)))
-    assessment = assess(
-        offers,
-        known,
-        catalogue,
-        rules,
-        marketplace=provider.facts.marketplace,
-        complete=parsed.complete,
-    )
-    return Digest(parsed, assessment, tuple(rejected), tuple(unmapped.values()))
-
-
-def _count_unmapped(found: dict[str, UnmappedGpu], result: Unnormalised) -> None:
-    listed = result.listed
-    before = found.get(listed.gpu_name)
-    vram = f"{listed.vram_mib} MiB" if listed.vram_mib else ""
-    vram = vram or (f"{listed.vram_gb} GB" if listed.vram_gb else "not said")
-    found[listed.gpu_name] = UnmappedGpu(
-        name=listed.gpu_name,
-        vram=before.vram if before else vram,
-        sample=before.sample if before else _sample(listed),
-        rows=(before.rows if before else 0) + 1,
-    )
-
-
-def _sample(listed: ListedOffer) -> str:
-    price = listed.price
-    text = (
-        f"{listed.source_id}: {listed.gpu_count} x {listed.gpu_name}, "
-        f"{price.amount} {price.currency} per {price.unit}, {listed.market} {listed.region or ''}"
-    )
-    return text[:SAMPLE_LENGTH]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +70,7 @@ class Collector:
 
     ``client`` makes the HTTP client of one poll, given the seconds it may take. ``recorder`` is
     None on a dry run: then nothing is read from or written to the store. ``utc_now`` is the clock.
+    ``redact`` takes secrets out of a text; ``sellers`` gives the names that the store knows.
     """
 
     catalogue: Catalogue
@@ -159,62 +78,119 @@ class Collector:
     recorder: Recorder | None
     client: Callable[[Provider[Any], ProviderConfig, float], Client]
     utc_now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    redact: Callable[[str], str] = str
+    sellers: Callable[[], Collection[str]] = frozenset
 
     async def poll(
         self, provider: Provider[Any], config: ProviderConfig, deadline_s: float | None = None
     ) -> PollOutcome:
-        """Poll one provider once. Never raises for what a provider does; store errors propagate.
+        """Poll one provider once. Never raises for what a provider does.
 
         1. fetch under the provider's deadline; 2. parse; 3. exchange rates where needed;
         4. normalise and judge; 5. record everything in one transaction.
+
+        Raises StoreError when the database fails, other than by refusing this poll's values.
         """
         started_at, clock = self.utc_now(), time.monotonic()
         payloads: Sequence[Payload] = ()
         result: Digest | None = None
         failure: str | None = None
         retry_after_s: float | None = None
-        async with self.client(provider, config, _deadline(provider, deadline_s)) as http:
-            try:
-                payloads = await _fetch(provider, config, http, _deadline(provider, deadline_s))
-                result = await self._digest(provider, payloads, http)
-            except FetchError as error:
-                failure, retry_after_s = str(error), error.retry_after_s
-            except ParseError as error:
-                failure = (
-                    f"unexpected answer: {error}; if it stays so, please report it with a "
-                    f"recording (gpucost provider record {provider.name})"
-                )
-            stats = http.stats
-        outcome = _outcome(provider, result, failure, retry_after_s)
+        requests = received = 0
+        try:
+            seconds = _deadline(provider, deadline_s)
+            async with self.client(provider, config, seconds) as http:
+                try:
+                    payloads = await self.fetch(provider, config, http, seconds)
+                    result = await self._digest(provider, payloads, http)
+                finally:
+                    requests, received = http.stats.requests, http.stats.bytes
+        except FetchError as error:
+            failure, retry_after_s = self._line(str(error)), error.retry_after_s
+        except ParseError as error:
+            failure = (
+                f"unexpected answer: {self._line(str(error))}; if it stays so, please report it "
+                f"with a recording (gpucost provider record {provider.name})"
+            )
+        except Exception as error:
+            _raise_if_fatal(error)
+            failure = self._line(f"its answer cannot be used: {registry.summary(error)}")
         outcome = replace(
-            outcome, requests=stats.requests, bytes=stats.bytes, seconds=time.monotonic() - clock
-        )
+            _outcome(provider, result, failure, retry_after_s),
+            requests=requests, bytes=received, seconds=time.monotonic() - clock,
+        )  # fmt: skip
+        outcome = replace(outcome, reason=outcome.reason and self.redact(outcome.reason))
         if self.recorder is None:
             return outcome
-        row = _row(provider, config, outcome, payloads, started_at, self.utc_now())
-        recorded = await asyncio.to_thread(self.recorder.record, row)
-        return _merge(outcome, recorded)
+        return await asyncio.to_thread(
+            self._record, self.recorder, provider, config, outcome, payloads, started_at
+        )
+
+    async def fetch(
+        self, provider: Provider[Any], config: ProviderConfig, http: Client, deadline_s: float
+    ) -> Sequence[Payload]:
+        """Run the provider's fetch. What a module does wrong becomes a FetchError, named."""
+        try:
+            # The client stops by itself at the deadline, so that what has come is kept; this is
+            # for a provider that waits for something else.
+            async with asyncio.timeout(deadline_s + GRACE_S):
+                payloads = await provider.fetch(http, config)
+        except TimeoutError:
+            raise FetchError(f"no complete answer within {deadline_s:.0f} s") from None
+        except FetchError as error:
+            reason = self._line(str(error))
+            raise FetchError(
+                reason, status=error.status, retry_after_s=error.retry_after_s
+            ) from error
+        except ParseError:
+            raise
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
+            # A third-party module may raise anything; what is meant for us goes through.
+            if registry.stops_us(error) or _cancelled(error):
+                raise
+            raise FetchError(self._line(f"its fetch failed: {registry.summary(error)}")) from error
+        return registry.checked(payloads, self.utc_now())
+
+    def _line(self, text: str) -> str:
+        """One line without secrets, cut only after they are out: half a key is one, too."""
+        return one_line(self.redact(one_line(self.redact(text))), REASON_LENGTH)
 
     async def _digest(
         self, provider: Provider[Any], payloads: Sequence[Payload], http: Client
     ) -> Digest:
-        parsed = await asyncio.to_thread(_parse, provider, payloads)
+        parsed = await asyncio.to_thread(registry.parse, provider, payloads)
         fx: Mapping[str, FxRate] = {}
         if any(o.price.currency.strip().upper() != "USD" for o in parsed.offers):
             try:
-                fx = await fetch_rates(http)
-            except (FetchError, ValueError) as error:
+                fx = current(await fetch_rates(http), self.utc_now().date())
+            except (FetchError, ValueError, ArithmeticError) as error:
                 log.warning("%s: no exchange rates: %s", provider.name, error)
                 # Offers in other currencies are still there, only their price is not known.
                 why = [parsed.incomplete_reason, f"no exchange rates ({error})"]
                 parsed = replace(
                     parsed, complete=False, incomplete_reason="; ".join(filter(None, why))
                 )
-        known = await asyncio.to_thread(self._known, provider.name)
-        return await asyncio.to_thread(
-            digest, provider, payloads, self.catalogue, fx=fx, known=known, rules=self.rules,
-            parsed=parsed,
+        return await asyncio.to_thread(self._judge, provider, payloads, parsed, fx)
+
+    def _judge(
+        self, provider: Provider[Any], payloads: Sequence[Payload], parsed: Parsed,
+        fx: Mapping[str, FxRate],
+    ) -> Digest:  # fmt: skip
+        found = digest(
+            provider, payloads, self.catalogue, fx=fx, known=self._known(provider.name),
+            rules=self.rules, parsed=parsed,
+            sellers=self.sellers() if parsed.discounts else (),
         )  # fmt: skip
+        return replace(
+            found,
+            rejected=tuple(
+                Rejected(self.redact(r.reason), self.redact(r.sample)) for r in found.rejected
+            ),
+            unmapped=tuple(
+                replace(u, name=self.redact(u.name), sample=self.redact(u.sample))
+                for u in found.unmapped
+            ),
+        )
 
     def _known(self, source: str) -> Known:
         if self.recorder is None:
@@ -224,6 +200,40 @@ class Collector:
             context.last_price_micro_usd, context.complete_count, context.shrunk_counts,
             context.pending,
         )  # fmt: skip
+
+    def _record(
+        self, recorder: Recorder, provider: Provider[Any], config: ProviderConfig,
+        outcome: PollOutcome, payloads: Sequence[Payload], started_at: datetime,
+    ) -> PollOutcome:  # fmt: skip
+        """Write the poll or, where its values are refused, at least that it failed."""
+        try:
+            row = _row(provider, config, outcome, payloads, started_at, self.utc_now())
+            return _merge(outcome, recorder.record(row))
+        except Exception as error:
+            _raise_if_fatal(error)
+            reason = self._line(f"its answer cannot be recorded: {registry.summary(error)}")
+        outcome = replace(
+            PollOutcome(provider.name, "failed", reason),
+            requests=outcome.requests, bytes=outcome.bytes, seconds=outcome.seconds,
+        )  # fmt: skip
+        try:
+            row = _row(provider, config, outcome, (), started_at, self.utc_now())
+            return _merge(outcome, recorder.record(row))
+        except Exception as error:
+            _raise_if_fatal(error)
+            return outcome
+
+
+def _raise_if_fatal(error: Exception) -> None:
+    """The database's own trouble is everybody's; a value that it refuses is one provider's."""
+    if isinstance(error, StoreError) and not isinstance(error, DatabaseFailed):
+        raise error
+    log.debug("a poll failed", exc_info=error)
+
+
+def _cancelled(error: BaseException) -> bool:
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and bool(task and task.cancelling())
 
 
 async def poll_all(
@@ -235,7 +245,7 @@ async def poll_all(
 ) -> list[PollOutcome]:
     """Poll side by side, each on its own: one provider's trouble is never another's.
 
-    Raises StoreError when the database fails.
+    Raises StoreError when the database fails, once every poll has come to its end.
     """
 
     async def one(provider: Provider[Any], config: ProviderConfig) -> PollOutcome:
@@ -243,7 +253,15 @@ async def poll_all(
         on_done(outcome)
         return outcome
 
-    return await asyncio.gather(*(one(provider, config) for provider, config in providers))
+    ended = await asyncio.gather(
+        *(one(provider, config) for provider, config in providers), return_exceptions=True
+    )
+    outcomes: list[PollOutcome] = []
+    for end in ended:
+        if isinstance(end, BaseException):
+            raise end
+        outcomes.append(end)
+    return outcomes
 
 
 async def fetch_once(
@@ -251,41 +269,7 @@ async def fetch_once(
 ) -> Sequence[Payload]:
     """The provider's answers and nothing else. Raises FetchError."""
     async with collector.client(provider, config, deadline_s) as http:
-        return await _fetch(provider, config, http, deadline_s)
-
-
-async def _fetch(
-    provider: Provider[Any], config: ProviderConfig, http: Client, deadline_s: float
-) -> Sequence[Payload]:
-    """Run the provider's fetch. What a module does wrong becomes a FetchError, named."""
-    try:
-        # The client stops by itself at the deadline, so that what has come is kept; this is for
-        # a provider that waits for something else.
-        async with asyncio.timeout(deadline_s + GRACE_S):
-            return await provider.fetch(http, config)
-    except TimeoutError:
-        raise FetchError(f"no complete answer within {deadline_s:.0f} s") from None
-    except (FetchError, ParseError):
-        raise
-    except Exception as error:  # a third-party module may raise anything
-        raise FetchError(f"its fetch failed: {_one_line(error)}") from error
-
-
-def _parse(provider: Provider[Any], payloads: Sequence[Payload]) -> Parsed:
-    try:
-        parsed = provider.parse(payloads)
-    except ParseError:
-        raise
-    except Exception as error:  # as above: a bug in one parser is that provider's failed poll
-        raise ParseError("parse", f"failed with {_one_line(error)}") from error
-    if not isinstance(parsed, Parsed):
-        raise ParseError("parse", f"gave {type(parsed).__name__}, not Parsed")
-    return parsed
-
-
-def _one_line(error: Exception) -> str:
-    text = " ".join(str(error).split())[:120]
-    return f"{type(error).__name__}{': ' + text if text else ''}"
+        return await collector.fetch(provider, config, http, deadline_s)
 
 
 def _deadline(provider: Provider[Any], asked_s: float | None) -> float:
@@ -344,7 +328,7 @@ def _row(
         released=result.assessment.released if result else (),
         rejected=result.rejected if result else (),
         unmapped=result.unmapped if result else (),
-        discounts=result.parsed.discounts if result else (),
+        discounts=result.discounts if result else (),
         payloads=payloads,
         error=outcome.reason if outcome.status == "failed" else None,
         incomplete_reason=outcome.reason if outcome.status != "failed" else None,
