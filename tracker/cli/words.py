@@ -1,0 +1,191 @@
+"""What is said of a ranking in words: its headline, the break-even, and what one must know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tracker.cli import render
+from tracker.domain.cost import (
+    Bill,
+    Bound,
+    BreakEven,
+    LineKind,
+    break_even_is_unknown,
+    separate_machines,
+)
+
+if TYPE_CHECKING:
+    from tracker.report.cheapest import CheapestReport, Comparison, Row
+
+
+def sentence(report: CheapestReport) -> str:
+    """The answer in a sentence."""
+    best, b = report.rows[0], report.rows[0].bill
+    o = best.offer
+    gpus = f"{render.count(o.gpu_count)} x {o.gpu_key}"
+    machine = gpus if b.machines == 1 else f"{b.machines} machines of {gpus}"
+    market = None if o.market == "on_demand" else o.market.replace("_", " ")
+    place = f"{o.provider} ({', '.join(filter(None, (o.tier, market, o.region)))})"
+    count = "" if b.machines == 1 else f"{b.machines} machines x "
+    kinds = [ln.kind for ln in b.lines if ln.kind in (LineKind.DISK, LineKind.EGRESS)]
+    extras = f" + {render.usd(b.extras_usd)} for {' and '.join(kinds)}" if kinds else ""
+    text = (
+        f"{report.job.title or report.job.name}: {total(b)} on {machine} at {place}, "
+        f"{count}{render.hours(b.billed_hours)} x {render.usd(b.price.usd, 4)}/h{extras}"
+    )
+    rows = (*report.rows[1:], *report.best_by_gpu)
+    other = next((r for r in rows if r.offer.gpu_family != o.gpu_family), None)
+    if other and b.at_least_usd:
+        text += f"; next GPU {other.offer.gpu_key} {_more(b, other.bill)}"
+    if open_ended(b):
+        sure = next((r for r in rows if not open_ended(r.bill)), None)
+        if sure is not None:
+            text += (
+                f". The cheapest whose bill is certain: {total(sure.bill)} on {sure.offer.gpu_key}"
+                f" at {sure.offer.provider}"
+            )
+    return text + "."
+
+
+def _more(best: Bill, other: Bill) -> str:
+    """How much more *other* costs. A share of an "at least" would say nothing."""
+    if open_ended(best):
+        return total(other)
+    more = (other.at_least_usd / best.at_least_usd - 1) * 100
+    return f"{'at least ' if open_ended(other) else ''}{more:+.0f} %"
+
+
+def open_ended(b: Bill) -> bool:
+    """Whether the bill is only an "at least"."""
+    return bool(b.partial) or b.lower_bound
+
+
+def total(b: Bill) -> str:
+    """The bill's amount, with the "at least" that belongs to it."""
+    text = render.usd(b.at_least_usd)
+    return f"at least {text}" if open_ended(b) else text
+
+
+def remarks(report: CheapestReport) -> Iterable[str]:
+    """What a reader of the figures must know, for people and programs alike."""
+    if report.total_offers == 0:
+        yield f"No offer was on record at {render.iso(report.now)}."
+    if report.comparison is not None:
+        yield break_even_sentence(report.comparison)
+    yield from _missing(report)
+    rows = report.rows + report.best_by_gpu
+    yield from _of_hours(report, rows)
+    if any(r.discount_percent for r in rows):
+        yield "* less a negotiated discount from your price book."
+    if any(r.bill.partial for r in rows):
+        unknown = ", ".join(sorted({part for r in rows for part in r.bill.partial}))
+        yield f"A total with >= leaves out what the provider does not state ({unknown})."
+    dated = [r.offer.valid_as_of is not None for r in rows]
+    if any(dated):
+        which = "All prices are" if all(dated) else "A date under AGE marks"
+        yield f"{which} list prices from a price book, read on the date shown: not live."
+    if any(r.offer.market == "spot" for r in rows):
+        yield "Spot: interruptions and repeated work are not in the bill."
+    if any(r.stale for r in rows):
+        yield "Stale prices are ranked because --include-stale asks for it."
+
+
+def _of_hours(report: CheapestReport, rows: Iterable[Row]) -> Iterable[str]:
+    bounds = sorted({r.offer.gpu_family for r in rows if r.bill.lower_bound})
+    if bounds:
+        yield f"Hours on {', '.join(bounds)} are a lower bound (>=): it takes at least so long."
+    fewer = sorted(gpu for gpu, h in report.job.hours.items() if h.gpus < report.job.gpus_needed)
+    if fewer and report.rows:
+        yield (
+            f"{report.job.gpus_needed} GPUs are billed for the hours that fewer take on "
+            f"{', '.join(fewer)}: how the job scales is not modelled."
+        )
+    if report.rows and report.rows[0].bill.machines > 1:
+        yield f"#1 is on {separate_machines(report.rows[0].bill.machines)}."
+
+
+def _missing(report: CheapestReport) -> Iterable[str]:
+    """The GPUs asked for of which no row tells anything: no hours, or no offer."""
+    from tracker import data
+    from tracker.domain.gpu import Catalogue, UnknownGpu
+    from tracker.domain.job import NoEstimate, runtime_for
+
+    ranked = {r.offer.gpu_key for r in report.rows + report.best_by_gpu}
+    families = {r.offer.gpu_family for r in report.best_by_gpu}
+    missing = [name for name in report.filters.gpus if name not in families | ranked]
+    if not missing:
+        return
+    catalogue = Catalogue.from_compiled(data.text("gpus.json"), lambda: data.text("aliases.toml"))
+    hours, offers = [], []
+    for name in missing:
+        try:
+            keys = catalogue.select(name)
+        except UnknownGpu:  # an alias of the user's own, which says no more here
+            continue
+        if all(isinstance(runtime_for(report.job, key, catalogue), NoEstimate) for key in keys):
+            hours.append(name)
+        elif not families & {gpu.family for key in keys if (gpu := catalogue.gpu(key))}:
+            offers.append(name)
+    if offers and report.rows:
+        yield f"No offer of {', '.join(offers)} is on record that the filters leave."
+    if hours:
+        option = ",".join(f"{name.replace(' ', '-')}=..." for name in hours)
+        yield f"The job has no hours for {', '.join(hours)}: give them with --hours {option}"
+
+
+def break_even_sentence(c: Comparison) -> str:
+    """The price at which one GPU costs what the other does, or why there is none."""
+    a, b = c.left.offer.gpu_key, c.right.offer.gpu_key
+    costs = f"{a} {total(c.left.bill)} against {b} {total(c.right.bill)}"
+    if c.break_even is None:
+        if break_even_is_unknown(c.left.bill, c.right.bill):
+            return f"Break-even: {costs}; not known, since {_unknown(c)}."
+        return f"Break-even: {costs}; no price of the {a} would make them equal."
+    return f"Break-even: {costs}. {_at_what_price(c, c.break_even)} {_by_speed(c)}"
+
+
+def _unknown(c: Comparison) -> str:
+    sides = [
+        f"the bill of {r.offer.provider} for {r.offer.gpu_key} lacks a part "
+        f"({', '.join(r.bill.partial)})"
+        for r in (c.left, c.right)
+        if r.bill.partial
+    ]
+    return " and ".join(sides) or f"the hours on the {c.right.offer.gpu_key} are a lower bound"
+
+
+def _at_what_price(c: Comparison, at: BreakEven) -> str:
+    left, a, b = c.left, c.left.offer.gpu_key, c.right.offer.gpu_key
+    even, now = at.per_gpu.usd, left.bill.price.per_gpu(left.bill.gpu_count).usd
+    price = f"{render.usd(even, 4)} per GPU-hour"
+    relation = "below" if now < even else ("at" if now == even else "above")
+    its = f"its price is {render.usd(now, 4)}, {relation} that."
+    if at.bound is Bound.AT_LEAST:
+        return (
+            f"Only a bound, since the {b} takes at least so long: the {a} job is the cheaper one "
+            f"below {price}, and perhaps above it too; {its}"
+        )
+    if at.bound is Bound.AT_MOST:
+        return (
+            f"Only a bound, since the {a} takes at least so long: the {a} job is the dearer one "
+            f"above {price}, and perhaps below it too; {its}"
+        )
+    if at.bound is Bound.OPEN:
+        return (
+            f"Not more than a hint, since both take at least so long: by these hours they cost the "
+            f"same at {price} of the {a}; {its}"
+        )
+    return f"The {a} job is the cheaper one below {price}; {its}"
+
+
+def _by_speed(c: Comparison) -> str:
+    left, right = c.left.bill.lower_bound, c.right.bill.lower_bound
+    # Nothing is known of the ratio of two lower bounds.
+    times = "" if left == right else ("at most " if left else "at least ")
+    if left and right:
+        return f"It costs {c.speed.needed:.2f} times as much an hour."
+    return (
+        f"It is {times}{c.speed.had:.2f} times as fast and costs {c.speed.needed:.2f} times as "
+        "much an hour."
+    )
