@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
 from statistics import median
@@ -22,9 +23,9 @@ from tracker.domain.quality import (
     Known,
     Pending,
     Rules,
-    _median_of_others,
     assess,
 )
+from tracker.domain.references import median_without
 
 RULES = Rules()
 
@@ -228,11 +229,99 @@ def test_explain_names_every_gate() -> None:
     assert "0.6" in results[0].detail
 
 
+def test_a_freed_bargain_may_drift_but_not_leap() -> None:
+    offers = hosts("2.2", "2.3", "2.4", "2.5", "2.6", "0.60")
+    key = offers[5].key
+    pending = {(key, "market_outlier"): Pending(680_000, 3, released=True)}
+    drifted = Known(last_price_micro_usd={key: 620_000}, pending=pending)
+    assert not judge(offers, drifted, marketplace=True).held
+    leapt = Known(last_price_micro_usd={key: 680_000}, pending=pending)
+    assert [h.confirmations for h in judge(offers, leapt, marketplace=True).held] == [1]
+
+
+def test_a_freed_jump_is_no_licence_to_jump_again() -> None:
+    it = offer("2")
+    pending = {(it.key, "jump"): Pending(2_000_000, 3, released=True)}
+    result = judge([it], Known(last_price_micro_usd={it.key: 8_000_000}, pending=pending))
+    assert [(h.gate, h.confirmations) for h in result.held] == [(Gate.JUMP, 1)]
+
+
+def test_polls_in_quick_succession_confirm_nothing() -> None:
+    it = offer("0.80")
+    pending = {(it.key, "jump"): Pending(800_000, 2, due=False)}
+    result = judge([it], Known(last_price_micro_usd={it.key: 3_000_000}, pending=pending))
+    assert [(h.confirmations, h.counted) for h in result.held] == [(2, False)]
+
+
+def test_offers_that_wait_are_not_lost() -> None:
+    offers = many(4)
+    last = {o.key: 9_000_000 for o in offers}
+    waiting = judge(offers, Known(last_price_micro_usd=last, complete_count=4))
+    assert (waiting.verdict, len(waiting.held)) == ("empty", 4)
+    assert waiting.verdict_reason == "all offers are held, 4 of 4 until confirmed"
+    del last[offers[0].key]
+    assert judge(offers, Known(last_price_micro_usd=last, complete_count=4)).verdict is None
+    broken = judge([offers[0], *(offer("90", source_id=f"x{i}") for i in range(3))],
+                   Known(complete_count=4))  # fmt: skip
+    assert broken.verdict == "shrunk", "what can never be released is lost"
+
+
+def test_placeholders_do_not_outvote_real_prices() -> None:
+    regions = [offer("0.02", region=f"r{i}") for i in range(4)] + [offer("3.0", region="good")]
+    assert [o.listed.region for o in judge(regions).accepted] == ["good"]
+    market = hosts(*["0.02"] * 7, "2.0", "2.1", "2.2", "2.3", "2.4", "2.5")
+    assert len(judge(market, marketplace=True).accepted) == 6
+
+
+def test_a_machine_listed_often_has_one_vote() -> None:
+    often = [offer("9.5", source_id="one", vcpus=Decimal(n)) for n in range(1, 9)]
+    market = [*often, *hosts("2.0", "2.1", "2.2", "2.3", "2.4", "2.5")]
+    held = judge(market, marketplace=True).held
+    assert {h.offer.listed.source_id for h in held} == {"one"}
+
+
+def test_spot_regions_may_differ_fivefold() -> None:
+    spread = [offer("0.9", region=f"r{i}", market=Market.SPOT) for i in range(4)]
+    assert not judge([*spread, offer("6", region="busy", market=Market.SPOT)]).held
+
+
+def test_spot_is_not_measured_against_a_wrong_on_demand_price() -> None:
+    regions = [offer("5", region=f"r{i}") for i in range(4)]
+    bad = [offer("0.65", region="bad"), offer("1.5", region="bad", market=Market.SPOT)]
+    held = judge([*regions, *bad]).held
+    assert [(h.gate, h.offer.price.usd) for h in held] == [(Gate.REGION_OUTLIER, Decimal("0.65"))]
+
+
+@pytest.mark.parametrize(
+    ("usd_by_count", "held"),
+    [
+        ({"x1": "14", "x4": "10"}, []),  # the single one is odd: near the end of its band
+        ({"x1": "14", "x2": "5", "x4": "10", "x8": "20"}, []),  # the other sizes agree
+        ({"x1": "14", "x4": "14"}, ["x4"]),  # the same number is the wrong field
+        ({"x1": "4", "x8": "5"}, []),  # dearer than one: odd, and ranked with a remark
+        ({"x1": "6", "x4": "5.5"}, ["x4"]),  # a GPU's price with a discount for size
+        ({"x1": "4", "x2": "8", "x4": "3"}, ["x4"]),
+    ],
+)
+def test_which_of_two_contradicting_sizes_is_held(
+    usd_by_count: dict[str, str], held: list[str]
+) -> None:
+    found = judge(sizes(**usd_by_count)).held
+    assert [h.offer.listed.source_id.removeprefix("size-") for h in found] == held
+
+
+def test_a_person_may_correct_a_typed_price() -> None:
+    typed = replace(offer("1.10"), source="pricebook")
+    known = Known(last_price_micro_usd={typed.key: 11_000_000})
+    assert not judge([typed], known).held
+    assert gates(judge([replace(offer("110"), source="pricebook")], known)) == [Gate.BAND]
+
+
 @given(st.lists(st.integers(1, 1000).map(Decimal), min_size=2, max_size=30), st.data())
 def test_median_of_the_others_is_the_plain_one(prices: list[Decimal], data: Any) -> None:
     prices.sort()
     index = data.draw(st.integers(0, len(prices) - 1))
-    assert _median_of_others(prices, index) == median(prices[:index] + prices[index + 1 :])
+    assert median_without(prices, index) == median(prices[:index] + prices[index + 1 :])
 
 
 @given(st.lists(st.decimals("0.01", "30", places=2), min_size=1, max_size=25))

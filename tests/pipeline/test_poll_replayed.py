@@ -208,6 +208,10 @@ def test_a_market_that_stays_small_is_believed_in_the_end(
     for _ in range(3):
         assert statuses(poll(cli, "--provider", "runpod", code=6)) == {"runpod": "shrunk"}
         assert len(live_rows(database_url)) == offers
+        query(  # polls within seconds of each other prove nothing
+            database_url,
+            "UPDATE poll SET polled_at = polled_at - interval '10 minutes' RETURNING id",
+        )
     outcome = poll(cli, "--provider", "runpod")["runpod"]
     assert outcome["status"] == "complete"
     assert outcome["closed"] == offers - len(live_rows(database_url)) > 0

@@ -277,6 +277,8 @@ def test_quarantine_follows_its_offers(recorder: Recorder, database_url: str) ->
         assert reads.quarantined(connection) == []
         assert len(reads.quarantined(connection, include_released=True)) == 1
     recorder.record(make_poll(6, {"b": "1"}))
+    assert recorder.context("acme").pending, "missed once"
+    recorder.record(make_poll(7, {"b": "1"}))
     assert recorder.context("acme").pending == {}
 
 

@@ -11,8 +11,9 @@ from tracker.domain.offer import Offer
 class Quarantined:
     """An offer that a quality gate keeps out of history, and why.
 
-    ``confirmations`` counts the polls in a row that saw this price, this one included;
-    ``releasable`` tells whether confirmations can free it.
+    ``confirmations`` counts the polls in a row that saw this price; this one is among them if
+    ``counted`` (it came long enough after the one counted before). ``releasable`` tells whether
+    confirmations can free it.
     """
 
     offer: Offer
@@ -20,6 +21,7 @@ class Quarantined:
     reason: str
     releasable: bool
     confirmations: int
+    counted: bool = True
 
 
 @dataclass(frozen=True, slots=True)

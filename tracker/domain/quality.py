@@ -7,8 +7,6 @@ Alert rules use the same gates, not a second copy.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -18,6 +16,7 @@ from tracker.domain.findings import Quarantined
 from tracker.domain.gpu import Catalogue
 from tracker.domain.money import to_micro_usd
 from tracker.domain.offer import Market, Offer
+from tracker.domain.references import References, median_without
 
 
 class Gate(StrEnum):
@@ -37,6 +36,8 @@ class Gate(StrEnum):
 # themselves for months: repetition proves nothing there.
 RELEASABLE = frozenset({Gate.JUMP, Gate.MARKET_OUTLIER})
 
+SAME_WITHIN = Decimal("0.05")  # a price that moved by less is still the one that was confirmed
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -48,7 +49,7 @@ class Rules:
 
     bands: Mapping[str, Mapping[str, tuple[Decimal, Decimal]]] = field(default_factory=dict)
     confirmations: int = 3
-    confirm_tolerance: Decimal = Decimal("0.05")
+    confirm_tolerance: Decimal = SAME_WITHIN
     shrink_fraction: Decimal = Decimal("0.5")
     shrink_tolerance: Decimal = Decimal("0.2")
     jump_factor: Decimal = Decimal(3)
@@ -65,19 +66,25 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A quarantined price that earlier polls have seen: how often in a row, and whether freed."""
+    """A quarantined price that earlier polls have seen: how often in a row, and whether freed.
+
+    ``due``: enough time has passed for another poll to count. Polls within minutes of each other
+    are one observation, however many they are.
+    """
 
     price_micro_usd: int
     confirmations: int
     released: bool = False
+    due: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is known of a source before this poll.
 
-    ``shrunk_counts`` are the offer counts of the polls refused as shrunk since the last good one,
-    newest first. ``pending`` is keyed by (offer key, gate).
+    ``complete_count`` are the offers of the last complete poll, those held until confirmed
+    included. ``shrunk_counts`` are the offer counts of the polls refused as shrunk since the last
+    good one, newest first and not in quick succession. ``pending`` is keyed by (offer key, gate).
     """
 
     last_price_micro_usd: Mapping[bytes, int] = field(default_factory=dict)
@@ -136,26 +143,33 @@ def assess(
             released.append(outcome)
         else:
             held.append(outcome)
-    verdict, reason = _poll_verdict(len(accepted), len(distinct), known, rules, complete=complete)
+    verdict, reason = _poll_verdict(len(accepted), held, known, rules, complete=complete)
     return Assessment(
         tuple(accepted), tuple(held), tuple(released), len(offers) - len(distinct), verdict, reason
     )
 
 
 def _poll_verdict(
-    accepted: int, seen: int, known: Known, rules: Rules, *, complete: bool
+    accepted: int, held: Sequence[Quarantined], known: Known, rules: Rules, *, complete: bool
 ) -> tuple[str | None, str | None]:
-    """A poll without offers, or one that lost half of them, is a failed poll, not a market."""
+    """A poll without offers, or one that lost half of them, is a failed poll, not a market.
+
+    Offers that wait for confirmation are there: they are not what a broken feed has lost.
+    """
+    waiting = sum(h.releasable for h in held)
+    if accepted == 0 and waiting:
+        return "empty", f"all offers are held, {waiting} of {len(held)} until confirmed"
     if accepted == 0:
-        return "empty", f"no usable offers ({seen} seen)"
+        return "empty", f"no usable offers ({len(held)} seen)"
     before = known.complete_count
-    if not complete or before is None or accepted >= before * rules.shrink_fraction:
+    if not complete or before is None or accepted + waiting >= before * rules.shrink_fraction:
         return None, None
     recent = list(known.shrunk_counts[: rules.confirmations])
     slack = accepted * rules.shrink_tolerance
     if len(recent) >= rules.confirmations and all(abs(n - accepted) <= slack for n in recent):
         return None, None  # it really is that small now: several polls in a row agree
-    return "shrunk", f"{accepted} offers where the last complete poll had {before}"
+    more = f" and {waiting} held until confirmed" if waiting else ""
+    return "shrunk", f"{accepted} offers{more} where the last complete poll had {before}"
 
 
 class Gatekeeper:
@@ -174,28 +188,8 @@ class Gatekeeper:
         self._catalogue = catalogue
         self._rules = rules
         self._marketplace = marketplace
-        self._on_demand: dict[tuple[object, ...], Decimal] = {}
-        self._by_count: dict[tuple[object, ...], dict[Decimal, Decimal]] = defaultdict(dict)
-        self._regions: dict[tuple[object, ...], list[Decimal]] = defaultdict(list)
-        self._market: dict[tuple[object, ...], list[Decimal]] = defaultdict(list)
-        self._prices: dict[bytes, int] = defaultdict(int)
-        for o in offers:
-            self._index(o)
-        self._region_median = {k: _sorted(v) for k, v in self._regions.items()}
-        self._market_median = {k: _sorted(v) for k, v in self._market.items()}
-
-    def _index(self, o: Offer) -> None:
-        usd, per_gpu = o.price.usd, o.price_per_gpu.usd
-        self._prices[o.key] += 1
-        plausible = self._band(o) is None  # or it would make others look wrong
-        if plausible and o.listed.market is Market.ON_DEMAND:
-            key = _machine_key(o)
-            self._on_demand[key] = min(usd, self._on_demand.get(key, usd))
-        if plausible and o.listed.gpu_count >= 1:
-            cheapest, count = self._by_count[_family_key(o)], o.listed.gpu_count
-            cheapest[count] = min(usd, cheapest.get(count, usd))
-        self._regions[_type_key(o)].append(usd)
-        self._market[_market_key(o)].append(per_gpu)
+        self._references = References(offers, lambda o: self._band(o) is None)
+        self._references.add_machines(lambda o: self._region(o) is not None)
 
     def judge(self, offer: Offer) -> Quarantined | None:
         """The first gate that *offer* fails, or None."""
@@ -203,16 +197,27 @@ class Gatekeeper:
             problem = self._problem(gate, offer)
             if problem is None:
                 continue
-            price = to_micro_usd(offer.price.usd)
             pending = self._known.pending.get((offer.key, gate))
-            same = pending is not None and _close(
-                price, pending.price_micro_usd, self._rules.confirm_tolerance
-            )
-            if pending and same and pending.released and gate in RELEASABLE:
-                continue  # freed before, and still the same price
-            before = pending.confirmations if pending and same else 0
-            return Quarantined(offer, gate, problem, gate in RELEASABLE, before + 1)
+            if gate is Gate.MARKET_OUTLIER and self._freed(offer, pending):
+                continue
+            same = pending is not None and not pending.released and self._same(offer, pending)
+            before, due = (pending.confirmations, pending.due) if pending and same else (0, True)
+            return Quarantined(offer, gate, problem, gate in RELEASABLE, before + due, due)
         return None
+
+    def _freed(self, o: Offer, pending: Pending | None) -> bool:
+        """Freed before, and still at the price that was accepted last: drift is no new bargain.
+
+        A freed jump needs no such memory: its price has become the last accepted one.
+        """
+        if pending is None or not pending.released:
+            return False
+        last = self._known.last_price_micro_usd.get(o.key, pending.price_micro_usd)
+        return same_price(to_micro_usd(o.price.usd), last, self._rules.confirm_tolerance)
+
+    def _same(self, o: Offer, pending: Pending) -> bool:
+        price = to_micro_usd(o.price.usd)
+        return same_price(price, pending.price_micro_usd, self._rules.confirm_tolerance)
 
     def flagged(self, offer: Offer) -> Offer:
         """*offer* with a remark where its price is odd for its size, though not impossible.
@@ -223,7 +228,7 @@ class Gatekeeper:
         if self._marketplace or offer.gpu.is_slice:
             return offer
         count, usd = offer.listed.gpu_count, offer.price.usd
-        prices = self._by_count.get(_family_key(offer), {})
+        prices = self._references.sizes(offer)
         remarks = []
         fewer = [n for n, price in prices.items() if n < count and price > usd]
         if fewer:
@@ -247,16 +252,13 @@ class Gatekeeper:
             case Gate.BAND:
                 return self._band(o)
             case Gate.DUPLICATE:
-                return "two prices for one offer" if self._prices[o.key] > 1 else None
+                return "two prices for one offer" if self._references.times_listed(o) > 1 else None
             case Gate.SPOT_AGAINST_ON_DEMAND:
                 return self._spot(o)
             case Gate.COUNT_SCALING:
                 return self._scaling(o)
             case Gate.REGION_OUTLIER:
-                return self._outlier(
-                    o.price.usd, self._region_median.get(_type_key(o), ()), self._rules.region_low,
-                    self._rules.region_high, self._rules.region_others, "of the other regions",
-                )  # fmt: skip
+                return self._region(o)
             case Gate.MARKET_OUTLIER:
                 return self._market_outlier(o)
             case Gate.JUMP:
@@ -278,7 +280,7 @@ class Gatekeeper:
     def _spot(self, o: Offer) -> str | None:
         if o.listed.market is not Market.SPOT:
             return None
-        on_demand = self._on_demand.get(_machine_key(o))
+        on_demand = self._references.on_demand(o)
         if on_demand is None:
             return None
         if o.price.usd > on_demand:
@@ -290,38 +292,44 @@ class Gatekeeper:
     def _scaling(self, o: Offer) -> str | None:
         if self._marketplace or o.listed.gpu_count < 2:
             return None
-        single = self._by_count.get(_family_key(o), {}).get(Decimal(1))
-        if single is None or o.price.usd > single * (1 + self._rules.same_price_tolerance):
+        sizes, gpus, usd = self._references.sizes(o), o.listed.gpu_count, o.price.usd
+        single, slack = sizes.get(Decimal(1)), self._rules.same_price_tolerance
+        if single is None or usd > single * (1 + slack):
             return None
-        gpus = o.listed.gpu_count
-        return f"{gpus} GPUs for ${o.price.usd:.4f}, no more than one GPU (${single:.4f})"
+        if usd < single * (1 - slack) and not self._single_is_right(o, single):
+            return None
+        return f"{gpus} GPUs for ${usd:.4f}, no more than one GPU (${single:.4f})"
+
+    def _single_is_right(self, o: Offer, single: Decimal) -> bool:
+        """Which of two contradicting prices is wrong: ask the other sizes, else the band."""
+        sizes, count = self._references.sizes(o), o.listed.gpu_count
+        others = sorted(usd / n for n, usd in sizes.items() if n != count)
+        if len(others) > 1:
+            return o.price_per_gpu.usd * self._rules.odd_scaling < median_without(others, None)
+        band = self.band(o)
+        return band is None or single < band[1] / 2 or o.price_per_gpu.usd < band[0] * 2
+
+    def _region(self, o: Offer) -> str | None:
+        if o.listed.market is Market.SPOT:
+            return None  # spare capacity really costs five times as much where there is little
+        r = self._rules
+        median_usd = self._references.region_median(o, r.region_others)
+        return _far(o.price.usd, median_usd, r.region_low, r.region_high, "of the other regions")
 
     def _market_outlier(self, o: Offer) -> str | None:
-        if not self._marketplace or o.listed.market is Market.SPOT or o.gpu.is_slice:
+        if not self._marketplace or o.listed.market is Market.SPOT or o.gpu.is_slice or _typed(o):
             return None
-        return self._outlier(
-            o.price_per_gpu.usd, self._market_median.get(_market_key(o), ()),
-            self._rules.market_low, self._rules.market_high, self._rules.market_others,
-            "of the other hosts",
-        )  # fmt: skip
-
-    def _outlier(
-        self, usd: Decimal, prices: Sequence[Decimal], low: Decimal, high: Decimal, need: int,
-        whose: str,
-    ) -> str | None:  # fmt: skip
-        """Compare *usd*, one of the sorted *prices*, with the median of the others."""
-        if len(prices) - 1 < need:
-            return None
-        median = _median_of_others(prices, bisect_left(prices, usd))
-        if median * low <= usd <= median * high:
-            return None
-        return f"${usd:.4f} against a median of ${median:.4f} {whose}"
+        r, usd = self._rules, o.price_per_gpu.usd
+        median_usd = self._references.market_median(o, r.market_others)
+        return _far(usd, median_usd, r.market_low, r.market_high, "of the other hosts")
 
     def _jump(self, o: Offer) -> str | None:
         last = self._known.last_price_micro_usd.get(o.key)
         price = to_micro_usd(o.price.usd)
-        if last is None or (
-            price <= last * self._rules.jump_factor and price * self._rules.jump_factor >= last
+        if (
+            last is None
+            or _typed(o)
+            or (price <= last * self._rules.jump_factor and price * self._rules.jump_factor >= last)
         ):
             return None
         return f"${o.price.usd:.4f} where the last accepted price was ${Decimal(last) / 10**6:.4f}"
@@ -331,7 +339,7 @@ class Gatekeeper:
         if gate is Gate.BAND and not o.gpu.is_slice and (band := self.band(o)):
             return f"${o.price_per_gpu.usd:.4f} per GPU-hour lies within ${band[0]} to ${band[1]}"
         if gate is Gate.SPOT_AGAINST_ON_DEMAND and o.listed.market is Market.SPOT:
-            on_demand = self._on_demand.get(_machine_key(o))
+            on_demand = self._references.on_demand(o)
             return f"on-demand ${on_demand:.4f}" if on_demand else "no on-demand price to compare"
         if gate is Gate.JUMP:
             last = self._known.last_price_micro_usd.get(o.key)
@@ -339,38 +347,19 @@ class Gatekeeper:
         return "nothing against it"
 
 
-def _machine_key(o: Offer) -> tuple[object, ...]:
-    x = o.listed
-    return (o.provider, x.source_id, o.gpu.key, x.gpu_count, x.region, x.tier)
+def _typed(o: Offer) -> bool:
+    """A price from a book: the person who typed it may correct it as far as it takes."""
+    return o.source != o.provider
 
 
-def _family_key(o: Offer) -> tuple[object, ...]:
-    x = o.listed
-    return (o.provider, o.gpu.key, x.market, x.tier, x.region, x.terms.commitment_hours)
+def _far(
+    usd: Decimal, median_usd: Decimal | None, low: Decimal, high: Decimal, whose: str
+) -> str | None:
+    if median_usd is None or median_usd * low <= usd <= median_usd * high:
+        return None
+    return f"${usd:.4f} against a median of ${median_usd:.4f} {whose}"
 
 
-def _type_key(o: Offer) -> tuple[object, ...]:
-    x = o.listed
-    return (o.provider, x.source_id, x.gpu_count, x.market, x.tier)
-
-
-def _market_key(o: Offer) -> tuple[object, ...]:
-    return (o.provider, o.gpu.key, o.listed.market, o.listed.tier)
-
-
-def _median_of_others(prices: Sequence[Decimal], leave_out: int) -> Decimal:
-    """The median of sorted *prices* without the one at index *leave_out*."""
-
-    def at(index: int) -> Decimal:
-        return prices[index if index < leave_out else index + 1]
-
-    n = len(prices) - 1
-    return at(n // 2) if n % 2 else (at(n // 2 - 1) + at(n // 2)) / 2
-
-
-def _sorted(prices: list[Decimal]) -> tuple[Decimal, ...]:
-    return tuple(sorted(prices))
-
-
-def _close(a: int, b: int, tolerance: Decimal) -> bool:
+def same_price(a: int, b: int, tolerance: Decimal = SAME_WITHIN) -> bool:
+    """Whether *a* (micro-USD) is *b*, or has moved from it by no more than *tolerance*."""
     return abs(a - b) <= b * tolerance

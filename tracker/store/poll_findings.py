@@ -6,9 +6,9 @@ that a poll without findings writes nothing and reads nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -16,7 +16,7 @@ import psycopg
 from tracker.domain.findings import Quarantined, UnmappedGpu
 from tracker.domain.money import to_micro_usd
 from tracker.domain.offer import Discount
-from tracker.domain.quality import Pending
+from tracker.domain.quality import RELEASABLE, Gate, Pending, same_price
 from tracker.domain.spans import Moving
 from tracker.store.arrays import Batch
 from tracker.store.poll_types import MAX_MICRO_USD
@@ -49,10 +49,14 @@ _DISCOUNT_SQL = _DISCOUNT.insert("discount", source_id="%s::int4")
 
 @dataclass(frozen=True, slots=True)
 class HeldPrice:
-    """A quarantined price as the gates know it, and the accepted one that was open before."""
+    """A quarantined price as the gates know it, and the accepted one that was open before.
+
+    ``counted_at``: the poll that was the last to count as a confirmation.
+    """
 
     pending: Pending
     accepted_micro_usd: int | None
+    counted_at: datetime
 
 
 @dataclass(slots=True)
@@ -63,15 +67,38 @@ class Findings:
     unmapped: set[str] = field(default_factory=set)
     discounts: frozenset[Discount] = frozenset()
 
+    def pending(self, now: datetime, apart: timedelta) -> dict[GateKey, Pending]:
+        """What the gates must know; a poll counts if the last that did is *apart* from *now*."""
+        return {
+            gate_key: replace(h.pending, due=h.counted_at + apart <= now)
+            for gate_key, h in self.held.items()
+        }
+
+    def last_prices(self) -> dict[bytes, int]:
+        """The last accepted prices (micro-USD) of offers that may no longer be open."""
+        prices: dict[bytes, int] = {}
+        for (key, _), h in sorted(self.held.items(), key=lambda item: not item[1].pending.released):
+            price = h.pending.price_micro_usd if h.pending.released else h.accepted_micro_usd
+            if price is not None:
+                prices[key] = price
+        return prices
+
+    def waiting(self) -> set[bytes]:
+        """The offers that are held until later polls confirm them."""
+        return {
+            key for (key, gate), h in self.held.items()
+            if gate in RELEASABLE and not h.pending.released
+        }  # fmt: skip
+
 
 def load_findings(cursor: Cursor, source_id: int) -> Findings:
     """Read what is known of a source."""
     cursor.execute(
-        "SELECT offer_key, gate, accepted_micro_usd, price_micro_usd, confirmations,"
+        "SELECT offer_key, gate, accepted_micro_usd, last_seen_at, price_micro_usd, confirmations,"
         " released_at IS NOT NULL FROM quarantine WHERE source_id = %s",
         (source_id,),
     )
-    held = {(key, gate): HeldPrice(Pending(*rest), was) for key, gate, was, *rest in cursor}
+    held = {(key, gate): HeldPrice(Pending(*rest), was, at) for key, gate, was, at, *rest in cursor}
     cursor.execute("SELECT name FROM unmapped_gpu WHERE source_id = %s", (source_id,))
     unmapped = {name for (name,) in cursor}
     cursor.execute(
@@ -84,21 +111,21 @@ def load_findings(cursor: Cursor, source_id: int) -> Findings:
 
 def write_quarantine(
     cursor: Cursor,
-    known: Mapping[GateKey, HeldPrice],
+    known: Findings,
     source_id: int,
     held: Iterable[Quarantined],
     released: Iterable[Quarantined],
     *,
-    accepted: Collection[bytes],
+    accepted: Mapping[bytes, Moving],
     before: Mapping[bytes, Moving],
     polled_at: datetime,
+    ttl: timedelta,
     complete: bool,
 ) -> dict[GateKey, HeldPrice]:
     """Bring the quarantine up to date and return what it holds then.
 
-    *accepted* are the keys whose price was taken, *before* the prices that were open. A row goes
-    when its offer passes the gate by itself, or is gone from a complete poll; one that was
-    released stays as long as its offer, because the gate must still know it.
+    *accepted* are the prices that were taken, *before* those that were open. ``last_seen_at``
+    moves with the polls that count as confirmations: of those in quick succession with one.
     """
     entries: dict[GateKey, tuple[Quarantined, bool]] = {}
     for items, free in ((held, False), (released, True)):
@@ -108,13 +135,17 @@ def write_quarantine(
             # Two prices for one offer: the row shows the lower, which is why it is held.
             if other is None or item.offer.price < other[0].offer.price:
                 entries[gate_key] = (item, free)
-    after = dict(known)
-    seen = {key for key, _ in entries}.union(accepted) if known else set()
+    after = dict(known.held)
+    seen = {key for key, _ in entries}
     gone = [
         gate_key
-        for gate_key, row in known.items()
+        for gate_key, row in known.held.items()
         if gate_key not in entries
-        and ((not row.pending.released) if gate_key[0] in seen else complete)
+        and (
+            _is_settled(gate_key, row, accepted, before, seen)
+            if gate_key[0] in seen or gate_key[0] in accepted
+            else complete and gate_key[0] not in before and row.counted_at + ttl <= polled_at
+        )
     ]
     if gone:
         cursor.execute(
@@ -125,15 +156,39 @@ def write_quarantine(
         for gate_key in gone:
             del after[gate_key]
     if entries:
+        last = known.last_prices()
         for gate_key, (item, free) in entries.items():
-            old, live = known.get(gate_key), before.get(gate_key[0])
+            old, live = known.held.get(gate_key), before.get(gate_key[0])
             after[gate_key] = HeldPrice(
                 Pending(_storable(item), item.confirmations, free),
-                live.micro_usd if live else (old.accepted_micro_usd if old else None),
+                live.micro_usd if live else last.get(gate_key[0]),
+                polled_at if item.counted or old is None else old.counted_at,
             )
         rows = [_row(key, entry[0], after[key], polled_at) for key, entry in entries.items()]
         cursor.execute(_QUARANTINE_SQL, [source_id, *_QUARANTINE.parameters(rows)])
     return after
+
+
+def _is_settled(
+    gate_key: GateKey,
+    row: HeldPrice,
+    accepted: Mapping[bytes, Moving],
+    before: Mapping[bytes, Moving],
+    seen: set[bytes],
+) -> bool:
+    """Whether a row of an offer that the poll saw has done its work.
+
+    One that is held is over when its offer passes the gate. One that was released holds for the
+    price that it was released for; a bargain may drift, a jump has become the price by now.
+    """
+    key, gate = gate_key
+    if not row.pending.released or key in seen or key not in accepted:
+        return True
+    live = before.get(key)
+    anchor = row.pending.price_micro_usd
+    if live is not None and gate != Gate.JUMP:
+        anchor = live.micro_usd
+    return not same_price(accepted[key].micro_usd, anchor)
 
 
 def _storable(item: Quarantined) -> int:
@@ -146,7 +201,7 @@ def _row(gate_key: GateKey, item: Quarantined, state: HeldPrice, at: datetime) -
     return (
         *gate_key, offer.provider, x.source_id, offer.gpu.key, x.gpu_name, x.gpu_count, x.market,
         x.tier, x.region, x.source_url, price, state.accepted_micro_usd,
-        item.reason, item.releasable, item.confirmations, at, at, released_at,
+        item.reason, item.releasable, item.confirmations, at, state.counted_at, released_at,
     )  # fmt: skip
 
 

@@ -35,15 +35,22 @@ class ProviderRow:
     content_sha256: bytes | None
     content_since: datetime | None
     consecutive_failures: int
+    every_seconds: int | None
+    now: datetime  # by the database's clock
 
     @property
     def ttl(self) -> timedelta:
         return timedelta(seconds=self.ttl_seconds or 0)
 
+    @property
+    def apart(self) -> timedelta:
+        """The least time between two polls that confirm each other."""
+        return timedelta(seconds=(self.every_seconds or 0) / 2)
+
 
 _ROW_SQL = (
     "SELECT id, seq, last_ok_at, ttl_seconds, content_sha256, content_since,"
-    " consecutive_failures FROM provider WHERE slug = %s"
+    " consecutive_failures, every_seconds, clock_timestamp() FROM provider WHERE slug = %s"
 )
 _POLL_COLUMNS = (
     "provider_id", "started_at", "polled_at", "duration_ms", "status", "offers", "opened",
@@ -65,7 +72,8 @@ FROM made WHERE provider.id = %(provider_id)s RETURNING made.id
 """
 _REFUSE_SQL = f"""
 WITH made AS ({_POLL_SQL})
-UPDATE provider SET last_attempt_at = greatest(last_attempt_at, %(polled_at)s),
+UPDATE provider SET
+    last_attempt_at = greatest(least(last_attempt_at, clock_timestamp()), %(polled_at)s),
     last_status = %(status)s, last_error = %(error)s,
     consecutive_failures = consecutive_failures + 1, next_due_at = %(next_due_at)s
 FROM made WHERE provider.id = %(provider_id)s RETURNING made.id
@@ -105,35 +113,46 @@ def make_providers(
         )
 
 
-def earlier_counts(cursor: Cursor, provider_id: int) -> tuple[int | None, tuple[int, ...]]:
-    """Offers of the last complete poll, and of the shrunk ones since the last accepted one."""
+def earlier_counts(cursor: Cursor, row: ProviderRow) -> tuple[int | None, tuple[int, ...]]:
+    """Offers of the last complete poll, and of the shrunk ones since the last accepted one.
+
+    Of polls in quick succession one counts.
+    """
     cursor.execute(
         "SELECT offers FROM poll WHERE provider_id = %s AND status = 'complete'"
         " ORDER BY polled_at DESC LIMIT 1",
-        (provider_id,),
+        (row.id,),
     )
     complete = cursor.fetchone()
     cursor.execute(
-        "SELECT status, offers FROM poll WHERE provider_id = %s"
-        " AND status IN ('complete', 'partial', 'shrunk') ORDER BY polled_at DESC LIMIT 20",
-        (provider_id,),
+        "SELECT status, offers, polled_at FROM poll WHERE provider_id = %s"
+        " AND status IN ('complete', 'partial', 'shrunk') ORDER BY polled_at DESC LIMIT 100",
+        (row.id,),
     )
     shrunk: list[int] = []
-    for status, offers in cursor:
+    counted_at = row.now
+    for status, offers, polled_at in cursor:
         if status != "shrunk":
             break
-        shrunk.append(offers)
+        if polled_at <= counted_at - row.apart:
+            shrunk.append(offers)
+            counted_at = polled_at
     return complete[0] if complete else None, tuple(shrunk)
 
 
 def refuse(cursor: Cursor, poll: Poll, row: ProviderRow, status: str) -> Recorded:
-    """A poll without usable prices: only the attempt and its failure are kept."""
+    """A poll without usable prices: the attempt and its failure are kept."""
     recorded = Recorded(
         status, 0, offers=len(poll.seen), quarantined=len(poll.quarantined),
-        rejected=rejected_count(poll),
+        rejected=rejected_count(poll), reason=poll.error,
     )  # fmt: skip
-    older = row.last_ok_at is not None and poll.polled_at <= row.last_ok_at
-    return write_poll(cursor, _POLL_SQL if older else _REFUSE_SQL, poll, row, recorded)
+    statement = _POLL_SQL if is_older(poll, row) else _REFUSE_SQL
+    return write_poll(cursor, statement, poll, row, recorded)
+
+
+def is_older(poll: Poll, row: ProviderRow) -> bool:
+    """Whether newer prices than those of *poll* have been accepted."""
+    return row.last_ok_at is not None and poll.polled_at <= row.last_ok_at
 
 
 def set_aside(cursor: Cursor, poll: Poll, row: ProviderRow) -> Recorded:

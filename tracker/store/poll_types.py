@@ -29,7 +29,8 @@ Key = bytes  # Poll has a field named bytes
 class Poll:
     """Everything one poll brought, ready to be recorded.
 
-    ``status`` is complete, partial, empty, failed or shrunk; only the first two touch prices.
+    ``status`` is complete, partial, empty, failed or shrunk; only the first two touch prices, and
+    all but failed bring their findings (quarantine, unknown GPUs) up to date.
     ``polled_at`` is the moment the prices are from. ``ttl_seconds`` defaults to three intervals.
     ``facts`` are plain JSON values. ``released`` are offers among the accepted that a gate has
     let go after enough confirmations. Raises ValueError on contradictions.
@@ -108,7 +109,8 @@ class Recorded:
     """How a poll was recorded. ``status`` may be late or duplicate: then history is untouched.
 
     ``opened``: known again or for the first time; ``changed``: at another native price;
-    ``updated``: something beside the price moved; ``closed``: no longer known.
+    ``updated``: something beside the price moved; ``closed``: no longer known. ``reason`` says
+    why it failed, where only the recorder could know.
     """
 
     status: str
@@ -121,6 +123,7 @@ class Recorded:
     unchanged: int = 0
     quarantined: int = 0
     rejected: int = 0
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +131,10 @@ class PollContext:
     """What the quality gates need to know of a source before they judge a poll.
 
     ``last_price_micro_usd`` holds the open offers and, for quarantined ones, the price that was in
-    force before. ``shrunk_counts`` are the polls refused as shrunk since the last accepted one,
-    newest first. ``pending`` is keyed by (offer key, gate).
+    force before. ``complete_count`` are the offers of the last complete poll and those that it
+    held until confirmed. ``shrunk_counts`` are the polls refused as shrunk since the last accepted
+    one, newest first, those in quick succession left out.
+    ``pending`` is keyed by (offer key, gate).
     """
 
     last_ok_at: datetime | None = None

@@ -7,6 +7,7 @@ may record at once. A process killed at any moment leaves nothing half-written.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from psycopg.types.json import Jsonb
 from sqlalchemy import Engine
 
 from tracker.domain import spans
-from tracker.store import partitions, poll_findings, poll_log, poll_rows
+from tracker.store import partitions, poll_clock, poll_findings, poll_log, poll_rows
 from tracker.store.engine import translated
 from tracker.store.poll_findings import Findings
 from tracker.store.poll_log import ProviderRow
@@ -54,9 +55,10 @@ class Recorder:
     def record(self, poll: Poll) -> Recorded:
         """Write *poll* in one transaction.
 
-        1. Lock the provider's row. 2. A poll without prices only counts as a failure; one that is
-        not newer than the last accepted is kept as late or duplicate. 3. Compare with what is open
-        and write the changes. 4. Quarantine, unknown GPUs, discounts, the poll itself, answers.
+        1. Lock the provider's row. 2. A poll from the future fails, and one that got in before is
+        undone. 3. A poll without usable prices counts as a failure, with its findings; one that is
+        not newer than the last accepted is kept as late or duplicate. 4. Compare with what is open
+        and write the changes. 5. Quarantine, unknown GPUs, discounts, the poll itself, answers.
 
         Raises StoreError; then nothing of the poll was written.
         """
@@ -66,9 +68,17 @@ class Recorder:
         months: set[datetime] = set()
         with self._transaction() as cursor:
             row = poll_log.lock(cursor, poll)
+            if poll_clock.is_ahead(poll.polled_at, row.now):
+                poll, status = poll_clock.refused(poll, row.now), "failed"
+            elif row.last_ok_at is not None and poll_clock.is_ahead(row.last_ok_at, row.now):
+                row, memory = poll_clock.rewind(cursor, row, poll.polled_at), None
             if status not in ACCEPTED_STATUSES:
+                found = poll.quarantined or poll.released or poll.unmapped
+                if found and not poll_log.is_older(poll, row):
+                    memory = _current(cursor, memory, row)
+                    _write_waiting(cursor, poll, row, memory)
                 recorded = poll_log.refuse(cursor, poll, row, status)
-            elif row.last_ok_at is not None and poll.polled_at <= row.last_ok_at:
+            elif poll_log.is_older(poll, row):
                 recorded = poll_log.set_aside(cursor, poll, row)
             else:
                 memory = _current(cursor, memory, row)
@@ -86,12 +96,13 @@ class Recorder:
             if row is None:
                 return PollContext()
             memory = _current(cursor, memory, row)
-            complete, shrunk = poll_log.earlier_counts(cursor, row.id)
+            complete, shrunk = poll_log.earlier_counts(cursor, row)
         self._memory[source] = memory
-        held = memory.findings.held
-        prices = {key: h.accepted_micro_usd for (key, _), h in held.items() if h.accepted_micro_usd}
-        prices |= {key: s.micro_usd for key, s in memory.remembered.live.states.items()}
-        pending = {gate_key: h.pending for gate_key, h in held.items()}
+        findings, live = memory.findings, memory.remembered.live.states
+        prices = findings.last_prices() | {key: s.micro_usd for key, s in live.items()}
+        pending = findings.pending(row.now, row.apart)
+        if complete is not None:
+            complete += len(findings.waiting() - live.keys())
         return PollContext(
             row.last_ok_at, prices, complete, shrunk, pending, row.content_sha256,
             row.content_since, row.consecutive_failures,
@@ -203,11 +214,23 @@ def _describe(cursor: Cursor, memory: _Memory, poll: Poll, row: ProviderRow) -> 
         memory.described = described
 
 
+def _write_waiting(cursor: Cursor, poll: Poll, row: ProviderRow, memory: _Memory) -> None:
+    """The findings of a refused poll: what is held until confirmed must not wait for ever."""
+    waiting = dataclasses.replace(
+        poll, status="partial", accepted=(), released=(),
+        quarantined=(*poll.quarantined, *poll.released),
+    )  # fmt: skip
+    memory.findings = _write_findings(cursor, memory, waiting, row)
+    cursor.execute("UPDATE provider SET seq = seq + 1 WHERE id = %s", (row.id,))
+    memory.seq = row.seq + 1
+
+
 def _write_findings(cursor: Cursor, memory: _Memory, poll: Poll, row: ProviderRow) -> Findings:
     known, complete = memory.findings, poll.status == "complete"
     held = poll_findings.write_quarantine(
-        cursor, known.held, row.id, poll.quarantined, poll.released, accepted=poll.seen.keys(),
-        before=memory.remembered.live.states, polled_at=poll.polled_at, complete=complete,
+        cursor, known, row.id, poll.quarantined, poll.released, accepted=poll.seen,
+        before=memory.remembered.live.states, polled_at=poll.polled_at, ttl=poll.ttl,
+        complete=complete,
     )  # fmt: skip
     unmapped = poll_findings.write_unmapped(
         cursor, known.unmapped, row.id, poll.unmapped, polled_at=poll.polled_at, complete=complete
