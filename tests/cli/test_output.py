@@ -207,8 +207,47 @@ def test_no_line_is_wider_than_the_terminal(
         assert cell_len(line) <= width, line
     if command == CHEAPEST:
         header = next(line for line in text.splitlines() if line.startswith("#"))
-        for name in ("GPU", "GPUS", "PROVIDER", "$/GPU-H", "BILLED h", "TOTAL", "AGE"):
+        assert header.split()[-1] == "OFFER"
+        for name in ("GPU", "PROVIDER", "TOTAL", *(("AGE", "BILLED h") if width > 80 else ())):
             assert name in header
+
+
+@pytest.mark.parametrize("extra", [(), ("--egress", "1000"), ("--gpus", "64")], ids=str)
+def test_eighty_columns_keep_the_id_and_the_whole_total(
+    extra: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tracker.cli import main
+
+    found = run(*CHEAPEST, *extra, "-o", "json").json()["rows"]
+    monkeypatch.setenv("COLUMNS", "80")
+    screen = Terminal()
+    monkeypatch.setattr("sys.stdout", screen)
+    assert main._run([*CHEAPEST, *extra]) == 0
+    text = re.sub(r"\x1b\[\d*m", "", screen.getvalue())
+    cells = {line.split()[-1]: line.split() for line in text.splitlines() if line[:1].isdigit()}
+    assert len(found) == 3
+    for row in found:
+        assert render.usd(Decimal(row["at_least_usd"])) in cells[row["offer"]]
+
+
+def test_the_id_ends_a_line_of_the_wide_table() -> None:
+    lines = run(*CHEAPEST, "-o", "wide").lines
+    header = next(line for line in lines if line.startswith("#"))
+    assert header.split()[-2:] == ["ID", "OFFER"]
+
+
+def test_the_rows_of_each_table_are_an_object() -> None:
+    rows = run("db", "status", "-o", "json").json()["rows"]
+    assert rows["provider"] == 1
+    assert f"provider {rows['provider']}" in run("db", "status").out
+
+
+def test_an_empty_list_is_an_empty_cell() -> None:
+    [first, *_] = list(csv.DictReader(io.StringIO(run(*CHEAPEST, "-o", "csv").out)))
+    assert first["partial"] == ""
+    answer = run(*CHEAPEST, "--egress", "5", "-o", "csv")
+    [first, *_] = list(csv.DictReader(io.StringIO(answer.out)))
+    assert json.loads(first["partial"]) == ["egress price unknown"]
 
 
 def test_columns_go_in_their_order_and_empty_ones_first() -> None:

@@ -21,6 +21,7 @@ from tracker.cli.main import COMMANDS, cli
 from tracker.cli.offers import DEFAULT_TOP as OFFERS_TOP
 from tracker.cli.options import MARKETS
 from tracker.domain import job
+from tracker.domain.cost import Bound
 from tracker.domain.gpu import Gpu
 from tracker.domain.offer import Terms
 from tracker.domain.quality import RELEASABLE, Gate, Rules
@@ -86,7 +87,10 @@ def test_every_exit_code_is_on_the_page_and_in_the_help() -> None:
 
 def test_figures_on_the_page_are_those_of_the_code() -> None:
     from tracker.cli.cheapest import DEFAULT_TOP
+    from tracker.cli.poll import MAX_MISTAKES
 
+    assert (MAX_MISTAKES, "the first ten of them" in CLI) == (10, True)
+    assert all(f"`{bound}`" in CLI for bound in Bound)
     assert f"(`cheapest`: {DEFAULT_TOP}, `offers`: {OFFERS_TOP})" in CLI
     assert all(f"`{market}`" in CLI for market in MARKETS)
 

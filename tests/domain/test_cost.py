@@ -20,7 +20,6 @@ from tracker.domain.cost import (
     break_even,
     lower_bound_usd,
     machines_needed,
-    speed_up,
 )
 from tracker.domain.gpu import Gpu
 from tracker.domain.job import Basis, Job, RuntimeEstimate
@@ -224,39 +223,10 @@ def test_the_inputs_of_an_offer_are_its_own() -> None:
     )
 
 
-def test_break_even_of_the_headline_example() -> None:
-    a100 = billed(inputs("1.39", billing_increment_seconds=1), job(), hours("12"))
-    h100 = billed(inputs("2.69", billing_increment_seconds=1), job(), hours("4"))
-    at = break_even(h100, a100)
-    assert at is not None
-    assert (at.price.usd, at.per_gpu.usd) == (D("4.17"), D("4.17"))
-    ratio = speed_up(h100, a100)
-    assert ratio.had == 3
-    assert round(ratio.needed, 4) == D("1.9353")
-
-
-def test_break_even_of_a_whole_machine_is_also_given_per_gpu() -> None:
-    eight = billed(inputs("55.04", "8", billing_increment_seconds=3600), job(), hours("3.2"))
-    one = billed(inputs("2", egress_usd_per_gb=D(1)), job(egress_gb=D(4)), hours("10"))
-    at = break_even(eight, one)
-    assert at is not None
-    assert (at.price.usd, at.per_gpu.usd) == (D(6), D("0.75"))
-
-
-def test_no_break_even_where_the_extras_alone_cost_more() -> None:
-    needs = job(egress_gb=D(100))
-    dear = billed(inputs("1", egress_usd_per_gb=D(1)), needs, hours("1"))
-    cheap = billed(inputs("1", egress_usd_per_gb=D(0)), needs, hours("1"))
-    assert break_even(dear, cheap) is None
-    assert break_even(cheap, dear) is not None
-
-
-def test_no_break_even_with_an_unknown_part() -> None:
-    needs = job(egress_gb=D(100))
-    unknown = billed(inputs("1"), needs, hours("1"))
-    known = billed(inputs("1", egress_usd_per_gb=D(0)), needs, hours("1"))
-    assert break_even(unknown, known) is None
-    assert break_even(known, unknown) is None
+def test_several_machines_are_said_to_be_separate() -> None:
+    notes = billed(inputs("1"), job(gpus_needed=3), hours("1")).notes
+    assert any(note.startswith("3 separate machines: the hours assume") for note in notes)
+    assert not any("separate" in note for note in billed(inputs("1"), job(), hours("1")).notes)
 
 
 # --- what holds of every bill ---------------------------------------------------------------

@@ -48,13 +48,14 @@ def one(
     market: Market = Market.ON_DEMAND,
     terms: Terms = FREE_EGRESS,
     hours: str = "1",
+    lower_bound: bool = False,
     **more: Any,
 ) -> Candidate[str]:
     facts: dict[str, Any] = {"provider": "p", "source_id": name, "tier": "standard"} | more
     return Candidate(
         item=name,
         inputs=CostInputs(PerMachineHour(D(price)), D(1), market, terms),
-        estimate=RuntimeEstimate(D(hours), Basis.STATED),
+        estimate=RuntimeEstimate(D(hours), Basis.STATED, lower_bound=lower_bound),
         key=name.encode(),
         **facts,
     )
@@ -109,6 +110,17 @@ def test_an_unknown_part_never_beats_a_complete_bill() -> None:
     assert names(cheapest([unknown, dear], dataclasses.replace(JOB, egress_gb=D(0)), 1)) == [
         "unknown"
     ]
+
+
+def test_a_lower_bound_stands_by_its_amount_and_loses_every_tie() -> None:
+    yes = Availability.YES
+    tied = one("a-least", "2", lower_bound=True, availability=yes, tier="secure")
+    below = one("b-least", "1.99", lower_bound=True)
+    sure = one("sure", "2", market=Market.SPOT, availability=Availability.NO)
+    for world in ([tied, below, sure], [sure, below, tied]):
+        assert names(rank(world, JOB)) == ["b-least", "sure", "a-least"]
+        assert names(cheapest(world, JOB, 2)) == ["b-least", "sure"]
+    assert rank([below], JOB).rows[0].bill.total_usd == D("1.99")
 
 
 def test_what_cannot_be_priced_is_left_out_with_its_reason() -> None:
@@ -171,6 +183,7 @@ worlds = st.lists(
             egress_usd_per_gb=st.sampled_from([None, D(0), D("0.1")]),
         ),
         hours=st.sampled_from(["0.5", "1", "2.5"]),
+        lower_bound=st.booleans(),
         availability=st.sampled_from(list(Availability)),
         tier=st.sampled_from(["secure", "community", "deverified"]),
         region=st.sampled_from([None, "eu"]),

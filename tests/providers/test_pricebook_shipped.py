@@ -46,9 +46,20 @@ def test_the_shipped_book_is_whole_dated_and_a_fallback() -> None:
         assert offer.extras.valid_as_of is not None
         assert offer.extras.expires_at is not None
         age = offer.extras.expires_at.date() - offer.extras.valid_as_of
-        assert age.days == 365
+        assert age.days == (30 if offer.market is Market.SPOT else 365)
         assert any(note.startswith("source: ") for note in offer.notes)
         assert not offer.terms.commitment_unknown
+
+
+def test_what_one_must_know_of_a_figure_stands_in_its_id() -> None:
+    ids = {offer.source_id: offer for offer in shipped().offers}
+    [median] = [i for i in ids if "median of four asks" in i]
+    assert ids[median].seller == "vastai"
+    promotions = [i for i in ids if "promotion" in i]
+    assert len(promotions) == 4
+    assert "fallback:databasemart/A100 40GB, promotion (799 USD without it)" in promotions
+    for promotion in promotions:
+        assert any(note.startswith("promotion; ") for note in ids[promotion].notes)
 
 
 def machine_hour(offer: ListedOffer) -> Decimal:

@@ -7,8 +7,8 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from tracker.cli import render
-from tracker.domain.cost import Bill, LineKind
+from tracker.cli import render, words
+from tracker.domain.cost import break_even_is_unknown
 from tracker.domain.money import from_micro_usd
 from tracker.report.filters import known_at
 
@@ -30,18 +30,19 @@ _QUANTITIES = ("vcpus", "ram_gib", "disk_included_gb", "disk_gb", "network_down_
                "network_up_mbps", "reliability", "max_duration_hours")  # fmt: skip
 
 _COLUMNS = (
-    render.Column("#", right=True), render.Column("GPU"), render.Column("GPUS", right=True),
-    render.Column("PROVIDER"), render.Column("REGION", 6), render.Column("TIER", 2),
-    render.Column("MARKET", 1), render.Column("$/GPU-H", right=True),
-    render.Column("RUN h", 4, right=True), render.Column("BASIS", 5),
-    render.Column("BILLED h", right=True), render.Column("TOTAL", right=True),
-    render.Column("AGE", right=True), render.Column("STOCK", 7), render.Column("OFFER", 2),
+    render.Column("#", right=True), render.Column("GPU"), render.Column("GPUS", 1, right=True),
+    render.Column("PROVIDER"), render.Column("REGION", 9), render.Column("TIER", 6),
+    render.Column("MARKET", 2), render.Column("$/GPU-H", 3, right=True),
+    render.Column("RUN h", 7, right=True), render.Column("BASIS", 8),
+    render.Column("BILLED h", 3, right=True), render.Column("TOTAL", right=True),
+    render.Column("AGE", 1, right=True), render.Column("STOCK", 10),
 )  # fmt: skip
 _WIDE_COLUMNS = (
     render.Column("$/MACHINE-H", right=True), render.Column("VCPU", right=True),
     render.Column("RAM GiB", right=True), render.Column("INTERCONNECT"), render.Column("COUNTRY"),
     render.Column("ID"),
 )  # fmt: skip
+_LAST_COLUMN = render.Column("OFFER")
 
 
 def ref(key: bytes) -> str:
@@ -75,6 +76,7 @@ def row(r: Row, now: datetime) -> dict[str, Any]:
         "billed_hours": render.quantity(b.billed_hours),
         "basis": b.basis,
         "basis_note": r.estimate.note,
+        "basis_source": r.estimate.source,
         "lower_bound": b.lower_bound,
         "age_seconds": int((now - known_at(o)).total_seconds()),
         "seen_at": o.seen_at,
@@ -98,7 +100,7 @@ def document(report: CheapestReport, verdicts: Sequence[Verdict]) -> dict[str, A
     """The answer around the rows."""
     return {
         "as_of": report.now,
-        "answer": sentence(report) if report.rows else None,
+        "answer": words.sentence(report) if report.rows else None,
         "job": _job(report.job),
         "filters": report.filters.echo(),
         "offers_total": report.total_offers,
@@ -106,7 +108,7 @@ def document(report: CheapestReport, verdicts: Sequence[Verdict]) -> dict[str, A
         "excluded": dict(report.excluded),
         "best_by_gpu": [row(r, report.now) for r in report.best_by_gpu],
         "comparison": comparison(report.comparison, report.now),
-        "remarks": list(_remarks(report)),
+        "remarks": list(words.remarks(report)),
         "verified": [v.as_dict() for v in verdicts],
     }
 
@@ -140,6 +142,8 @@ def comparison(c: Comparison | None, now: datetime) -> dict[str, Any] | None:
         "right": row(c.right, now),
         "break_even_usd_per_machine_hour": render.usd_text(even.price.usd) if even else None,
         "break_even_usd_per_gpu_hour": render.usd_text(even.per_gpu.usd) if even else None,
+        "break_even_bound": even.bound if even else None,
+        "break_even_unknown": break_even_is_unknown(c.left.bill, c.right.bill),
         "speed_up_had": render.quantity(c.speed.had),
         "speed_up_needed": render.quantity(c.speed.needed),
     }
@@ -150,7 +154,7 @@ def print_table(
 ) -> None:
     """The answer as a sentence, the ranking, the best of each GPU, the break-even, the footer."""
     if report.rows:
-        render.say(sentence(report))
+        render.say(words.sentence(report))
         for verdict in verdicts:
             render.say(verdict.sentence())
         render.say()
@@ -162,57 +166,17 @@ def print_table(
             _explain([*report.rows, *others])
         if others:
             render.say(f"{UNRANKED} the best of each GPU that is not among the ranked rows.")
-        for line in _remarks(report):
-            render.say(line)
-        if report.considered > len(report.rows):
-            render.say(f"{report.considered - len(report.rows):,} more; --all shows them")
+    for line in words.remarks(report):
+        render.say(line)
+    if report.considered > len(report.rows):
+        render.say(f"{report.considered - len(report.rows):,} more; --all shows them")
     render.say(render.footer(report.considered, report.total_offers, report.excluded))
-
-
-def sentence(report: CheapestReport) -> str:
-    """The answer in a sentence."""
-    best, b = report.rows[0], report.rows[0].bill
-    o = best.offer
-    gpus = f"{render.count(o.gpu_count)} x {o.gpu_key}"
-    machine = gpus if b.machines == 1 else f"{b.machines} machines of {gpus}"
-    market = None if o.market == "on_demand" else o.market.replace("_", " ")
-    place = f"{o.provider} ({', '.join(filter(None, (o.tier, market, o.region)))})"
-    count = "" if b.machines == 1 else f"{b.machines} machines x "
-    kinds = [ln.kind for ln in b.lines if ln.kind in (LineKind.DISK, LineKind.EGRESS)]
-    extras = f" + {render.usd(b.extras_usd)} for {' and '.join(kinds)}" if kinds else ""
-    text = (
-        f"{report.job.title or report.job.name}: {_total(b)} on {machine} at {place}, "
-        f"{count}{render.hours(b.billed_hours)} x {render.usd(b.price.usd, 4)}/h{extras}"
-    )
-    rows = (*report.rows[1:], *report.best_by_gpu)
-    other = next((r for r in rows if r.offer.gpu_family != o.gpu_family), None)
-    if other and b.at_least_usd:
-        more = (other.bill.at_least_usd / b.at_least_usd - 1) * 100
-        text += f"; next GPU {other.offer.gpu_key} {more:+.0f} %"
-    if _open_ended(b):
-        sure = next((r for r in rows if not _open_ended(r.bill)), None)
-        if sure is not None:
-            text += (
-                f". The cheapest whose bill is certain: {_total(sure.bill)} on {sure.offer.gpu_key}"
-                f" at {sure.offer.provider}"
-            )
-    return text + "."
-
-
-def _open_ended(b: Bill) -> bool:
-    """Whether the bill is only an "at least"."""
-    return bool(b.partial) or b.lower_bound
-
-
-def _total(b: Bill) -> str:
-    text = render.usd(b.at_least_usd)
-    return f"at least {text}" if _open_ended(b) else text
 
 
 def _ranking(rows: Sequence[Row], now: datetime, *, wide: bool) -> None:
     render.print_table(
-        _COLUMNS + (_WIDE_COLUMNS if wide else ()),
-        [_cells(r, now) + (_wide_cells(r) if wide else []) for r in rows],
+        (*_COLUMNS, *(_WIDE_COLUMNS if wide else ()), _LAST_COLUMN),
+        [[*_cells(r, now), *(_wide_cells(r) if wide else ()), ref(r.offer.key)] for r in rows],
         dim=frozenset(i for i, r in enumerate(rows) if r.stale),
         wide=wide,
     )
@@ -227,9 +191,9 @@ def _cells(r: Row, now: datetime) -> list[str]:
         o.provider, o.region or render.DASH, o.tier, o.market.replace("_", "-"),
         render.usd(b.price.per_gpu(b.gpu_count).usd, 4) + ("*" if r.discount_percent else ""),
         f"{b.runtime_hours:,.2f}", b.basis, f"{b.billed_hours:,.2f}",
-        (">= " if _open_ended(b) else "") + render.usd(b.at_least_usd),
+        (">= " if words.open_ended(b) else "") + render.usd(b.at_least_usd),
         age_text(o.valid_as_of, (now - known_at(o)).total_seconds(), stale=r.stale),
-        stock_text(o.availability, o.stock_label), ref(o.key),
+        stock_text(o.availability, o.stock_label),
     ]  # fmt: skip
 
 
@@ -256,63 +220,20 @@ def _explain(rows: Iterable[Row]) -> None:
     for r in rows:
         place = f"#{r.rank}" if r.rank else UNRANKED
         render.say(f"{place} {r.offer.gpu_key} at {r.offer.provider}, offer {ref(r.offer.key)}")
+        render.say(f"    id: {r.offer.native_id}")
         note = f" ({r.estimate.note})" if r.estimate.note else ""
-        render.say(f"    hours: {render.hours(r.bill.runtime_hours)} {r.bill.basis}{note}")
+        source = f"; source: {r.estimate.source}" if r.estimate.source else ""
+        render.say(f"    hours: {render.hours(r.bill.runtime_hours)} {r.bill.basis}{note}{source}")
         for line in r.bill.lines:
             amount = render.usd(line.amount_usd, 4)
             rate = f"{render.number(round(line.quantity, 4))} {line.unit} x "
             rate += render.usd(line.unit_price_usd, 6)
             render.say(f"    {amount:>12}  {line.label}: {rate}")
-        render.say(f"    {render.usd(r.bill.at_least_usd, 4):>12}  total")
+        what = "at least, in all" if words.open_ended(r.bill) else "total"
+        render.say(f"    {render.usd(r.bill.at_least_usd, 4):>12}  {what}")
         for text in (*r.bill.partial, *r.bill.notes):
             render.say(f"    note: {text}")
         render.say()
-
-
-def _remarks(report: CheapestReport) -> Iterable[str]:
-    """What a reader of the figures must know, for people and programs alike."""
-    c = report.comparison
-    if c is not None:
-        yield _break_even_sentence(c)
-    rows = report.rows + report.best_by_gpu
-    bounds = sorted({r.offer.gpu_family for r in rows if r.bill.lower_bound})
-    if bounds:
-        yield f"Hours on {', '.join(bounds)} are a lower bound (>=): it takes at least so long."
-    fewer = sorted(gpu for gpu, h in report.job.hours.items() if h.gpus < report.job.gpus_needed)
-    if fewer:
-        yield (
-            f"{report.job.gpus_needed} GPUs are billed for the hours that fewer take on "
-            f"{', '.join(fewer)}: how the job scales is not modelled."
-        )
-    if any(r.discount_percent for r in rows):
-        yield "* less a negotiated discount from your price book."
-    if any(r.bill.partial for r in rows):
-        unknown = ", ".join(sorted({part for r in rows for part in r.bill.partial}))
-        yield f"A total with >= leaves out what the provider does not state ({unknown})."
-    dated = [r.offer.valid_as_of is not None for r in rows]
-    if any(dated):
-        which = "All prices are" if all(dated) else "A date under AGE marks"
-        yield f"{which} list prices from a price book, read on the date shown: not live."
-    if any(r.offer.market == "spot" for r in rows):
-        yield "Spot: interruptions and repeated work are not in the bill."
-    if any(r.stale for r in rows):
-        yield "Stale prices are ranked because --include-stale asks for it."
-
-
-def _break_even_sentence(c: Comparison) -> str:
-    left, right = c.left, c.right
-    a, b = left.offer.gpu_key, right.offer.gpu_key
-    costs = f"{a} {_total(left.bill)} against {b} {_total(right.bill)}"
-    if c.break_even is None:
-        return f"Break-even: {costs}; no price of the {a} would make them equal."
-    even = c.break_even.per_gpu.usd
-    now = left.bill.price.per_gpu(left.bill.gpu_count).usd
-    relation = "below" if now < even else ("at" if now == even else "above")
-    return (
-        f"Break-even: {costs}. The {a} job is the cheaper one below {render.usd(even, 4)} per "
-        f"GPU-hour; its price is {render.usd(now, 4)}, {relation} that. It is "
-        f"{c.speed.had:.2f} times as fast and costs {c.speed.needed:.2f} times as much an hour."
-    )
 
 
 def offer_row(o: Any, now: datetime, stale: bool) -> dict[str, Any]:

@@ -22,7 +22,10 @@ def db() -> None:
 
 
 @db.command()
-@click.option("-o", "--output", type=click.Choice(("table", "json")), default="table")
+@click.option(
+    "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True,
+    help="What to print.",
+)  # fmt: skip
 @click.pass_obj
 def status(obj: dict[str, Any], output: str) -> None:
     """Where the database is, of which version, and what it holds."""
@@ -32,6 +35,8 @@ def status(obj: dict[str, Any], output: str) -> None:
         render.print_json(facts)
         return
     for name, value in facts.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{table} {rows:,}" for table, rows in value.items()) or None
         shown = render.DASH if value is None else value
         render.say(f"{name.replace('_', ' '):<16} {shown}")
 
@@ -65,7 +70,7 @@ def _contents(size: DatabaseSize) -> dict[str, Any]:
     return {
         "megabytes": round(size.bytes / 2**20), "live_offers": size.live_offers,
         "first_poll": render.iso(size.since),
-        "rows": ", ".join(f"{name} {n:,}" for name, n in rows.items()) or None,
+        "rows": rows,
     }  # fmt: skip
 
 

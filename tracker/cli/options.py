@@ -113,23 +113,31 @@ filter_options: Callable[[F], F] = _stack(
         _many("country", "Only these countries (two-letter codes)."),
         _many("market", f"{', '.join(MARKETS)}. Default: all that is not interruptible."),
         _many(
-            "tier", "Trust classes (secure, verified, ...) or any. Default: each provider's own."
+            "tier",
+            "Trust classes (secure, community, verified, unverified, dedicated, vps, standard) or "
+            "any. Default: each provider's own.",
         ),
-        click.option("--min-vram", type=Positive(), help="GB per GPU."),
+        click.option("--min-vram", type=Positive(), help="At least so many GB per GPU."),
+        click.option("--gpus", type=click.IntRange(1, 10_000), metavar="N", help="GPUs needed."),
+        click.option("--min-ram", type=Positive(), help="At least so many GiB per machine."),
+        click.option("--min-vcpus", type=Positive(), help="At least so many per machine."),
+        click.option("--min-disk", type=Positive(), help="At least so many GB per machine."),
         click.option(
-            "--gpus", type=click.IntRange(1, 10_000), metavar="N", help="GPUs needed (1 to 10000)."
+            "--min-network", type=Positive(), help="At least so many Mbit/s down, per machine."
         ),
-        click.option("--min-ram", type=Positive(), help="GiB per machine."),
-        click.option("--min-vcpus", type=Positive(), help="vCPUs per machine."),
-        click.option("--min-disk", type=Positive(), help="GB per machine."),
-        click.option("--min-network", type=Positive(), help="Mbit/s down per machine."),
         click.option("--interconnect", metavar="WORD", help="A word of it: nvlink, infiniband."),
         click.option("--dedicated", is_flag=True, help="Only machines of one's own."),
         click.option("--ecc", is_flag=True, help="Only GPUs with ECC memory."),
         click.option("--available", is_flag=True, help="Only what the provider says is in stock."),
-        click.option("--max-age", type=Duration(), help="Only prices confirmed within this time."),
+        click.option(
+            "--max-age",
+            type=Duration(),
+            help="Only prices confirmed within this time: 30m, 2h, 7d.",
+        ),
         click.option("--include-stale", is_flag=True, help="Stale prices too (marked)."),
-        click.option("--as-of", type=Moment(), help="As it was at this moment (UTC)."),
+        click.option(
+            "--as-of", type=Moment(), help="As it was then (UTC): 2026-11-20, 2026-11-20T12:00Z."
+        ),
     ]
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 COLUMNS = ("provider", "status", "offers", "quarantined", "rejected", "unmapped", "opened",
            "changed", "closed", "requests", "bytes", "seconds", "reason")  # fmt: skip
 
+OWN_FILES = "pricebook"  # whose answers are files that the user writes
+MAX_MISTAKES = 10
+
 _TABLE = (
     render.Column("PROVIDER"), render.Column("STATUS"), render.Column("OFFERS", right=True),
     render.Column("HELD", right=True), render.Column("REJECTED", right=True),
@@ -30,7 +33,7 @@ _TABLE = (
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--provider", "names", type=CommaList(), multiple=True, help="Only these providers.")
 @click.option("--deadline", type=Duration(), help="Answer within this time (30s, 2m).")
-@click.option("--dry-run", is_flag=True, help="Fetch and judge, write nothing.")
+@click.option("--dry-run", is_flag=True, help="Ask and judge, but write nothing.")
 @output_option
 @click.pass_obj
 def poll(obj: dict[str, Any], /, names: tuple[tuple[str, ...], ...], **options: Any) -> None:
@@ -56,7 +59,9 @@ def poll(obj: dict[str, Any], /, names: tuple[tuple[str, ...], ...], **options: 
             poll_all(collector, chosen, deadline_s=deadline, on_done=lambda o: done(o.provider))
         )
     report(outcomes, left_out, options["output"], dry_run=options["dry_run"])
-    if not any(o.ok for o in outcomes if o.provider != "pricebook") and (
+    for line in mistakes(outcomes):
+        click.echo(render.visible(line), err=options["output"] not in ("table", "wide"))
+    if not any(o.ok for o in outcomes if o.provider != OWN_FILES) and (
         len(outcomes) > 1 or not outcomes[0].ok
     ):
         read = ", only the price book was read" if any(o.ok for o in outcomes) else ""
@@ -80,6 +85,18 @@ def report(
             render.say(f"{r['provider']}: {r['reason']}")
     if dry_run:
         render.say("dry run: nothing was written")
+
+
+def mistakes(outcomes: Sequence[PollOutcome]) -> Iterator[str]:
+    """What is wrong in the user's own files: the row and the key of each, the first few of many."""
+    for o in outcomes:
+        if o.provider != OWN_FILES or o.digest is None:
+            continue
+        wrong = list(dict.fromkeys((r.reason, r.sample) for r in o.digest.rejected))
+        for reason, sample in wrong[:MAX_MISTAKES]:
+            yield f"{o.provider}: {reason}: {sample}"
+        if len(wrong) > MAX_MISTAKES:
+            yield f"{o.provider}: and {render.counted(len(wrong) - MAX_MISTAKES, 'more mistake')}"
 
 
 def outcome_row(o: PollOutcome) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -17,11 +18,12 @@ from tracker.app import App, enabled
 from tracker.cli import render
 from tracker.cli.exits import EXIT_ALL_FAILED, EXIT_NO_MATCH, EXIT_USAGE, Exit
 from tracker.cli.options import output_option
+from tracker.cli.poll import OWN_FILES
 
 if TYPE_CHECKING:
     from tracker.collect import Digest
     from tracker.domain.offer import Offer
-    from tracker.provider import Payload, Provider, ProviderConfig
+    from tracker.provider import ParseError, Payload, Provider, ProviderConfig
 
 RECORDING_FORMAT = "gpucost-recording/1"
 MAX_FILE_BYTES = 512 * 2**20
@@ -61,7 +63,12 @@ def check(obj: dict[str, Any], name: str, output: str) -> None:
 
 @provider.command()
 @click.argument("name")
-@click.option("--to", "target", type=click.Path(path_type=Path), help="File to write.")
+@click.option(
+    "--to",
+    "target",
+    type=click.Path(path_type=Path),
+    help="File to write; NAME and the time unless given.",
+)
 @click.pass_obj
 def record(obj: dict[str, Any], name: str, target: Path | None) -> None:
     """Save NAME's live answers as a fixture, with secrets and addresses taken out."""
@@ -88,13 +95,21 @@ def record(obj: dict[str, Any], name: str, target: Path | None) -> None:
 @output_option
 @click.pass_obj
 def parse(obj: dict[str, Any], name: str, files: tuple[Path, ...], output: str) -> None:
-    """Parse recorded FILES of NAME: recordings, or bare answers saved to a file."""
+    """Parse FILES of NAME.
+
+    A file is a recording, a bare answer saved to a file, or, for pricebook, a price book.
+    """
     from tracker import registry
 
     app = App(obj["config"])
     it = registry.load(name.lower())
-    payloads = [payload for file in files for payload in read_file(file)]
-    _print(app, it, payloads, output)
+    payloads = [
+        # A price book's messages start with the name of its file.
+        replace(payload, url=file.name) if it.name == OWN_FILES and not payload.url else payload
+        for file in files
+        for payload in read_file(file)
+    ]
+    _print(app, it, payloads, output, files)
 
 
 def read_file(file: Path) -> list[Payload]:
@@ -135,7 +150,10 @@ def _fetch(app: App, it: Provider[Any], config: ProviderConfig) -> list[Payload]
             raise Exit(EXIT_ALL_FAILED, f"{it.name}: {error}") from None
 
 
-def _print(app: App, it: Provider[Any], payloads: Sequence[Payload], output: str) -> None:
+def _print(
+    app: App, it: Provider[Any], payloads: Sequence[Payload], output: str,
+    files: Sequence[Path] = (),
+) -> None:  # fmt: skip
     from tracker.collect import digest
     from tracker.domain.quality import Known
     from tracker.provider import ParseError
@@ -143,11 +161,7 @@ def _print(app: App, it: Provider[Any], payloads: Sequence[Payload], output: str
     try:
         found = digest(it, payloads, app.catalogue, fx={}, known=Known(), rules=app.rules())
     except ParseError as error:
-        raise Exit(
-            EXIT_ALL_FAILED,
-            f"{it.name}: unexpected answer: {error}; if it came from the live service, please "
-            f"report it with a recording (gpucost provider record {it.name})",
-        ) from None
+        raise _unusable(it, error, files) from None
     rows = [_row(o, None) for o in found.accepted]
     rows += [_row(h.offer, f"{h.gate}: {h.reason}") for h in found.held]
     document = _document(it, found)
@@ -159,9 +173,23 @@ def _print(app: App, it: Provider[Any], payloads: Sequence[Payload], output: str
         raise Exit(EXIT_NO_MATCH, f"{it.name}: no offers in the answer; see the reasons above")
 
 
+def _unusable(it: Provider[Any], error: ParseError, files: Sequence[Path]) -> Exit:
+    """The exit for answers, or files, of which nothing can be used."""
+    named = f"{' or '.join(map(str, files))}: " if files else ""
+    if it.name == OWN_FILES:  # a file that the user wrote, not an answer; the error names it
+        return Exit(EXIT_USAGE, f"not a price book: {error}")
+    return Exit(
+        EXIT_ALL_FAILED,
+        f"{named}{it.name}: unexpected answer: {error}; if it came from the live service, please "
+        f"report it with a recording (gpucost provider record {it.name})",
+    )
+
+
 def _document(it: Provider[Any], found: Digest) -> dict[str, Any]:
-    counted = Counter(r.reason for r in found.rejected)
     samples = {r.reason: r.sample for r in reversed(found.rejected)}
+    # Of an answer one sample of each reason is enough; of one's own files every mistake counts.
+    own = it.name == OWN_FILES
+    counted = Counter((r.reason, r.sample if own else samples[r.reason]) for r in found.rejected)
     return {
         "provider": it.name,
         "complete": found.parsed.complete,
@@ -171,8 +199,8 @@ def _document(it: Provider[Any], found: Digest) -> dict[str, Any]:
         "duplicates": found.assessment.duplicates,
         "rejected_total": len(found.rejected),
         "rejected": [
-            {"reason": reason, "count": n, "sample": samples[reason]}
-            for reason, n in counted.most_common()
+            {"reason": reason, "count": n, "sample": sample}
+            for (reason, sample), n in counted.most_common()
         ],
         "unmapped": [{"name": u.name, "vram": u.vram, "rows": u.rows} for u in found.unmapped],
         "verdict": found.assessment.verdict,
@@ -225,7 +253,8 @@ def _table(rows: Sequence[Mapping[str, Any]], document: Mapping[str, Any], *, wi
     if len(held) > MAX_NOTES:
         render.say(f"and {len(held) - MAX_NOTES:,} more quarantined; -o json has them all")
     for item in document["rejected"]:
-        render.say(f"rejected {item['count']:,}: {item['reason']} (such as {item['sample'][:100]})")
+        sample = item["sample"] if document["provider"] == OWN_FILES else item["sample"][:100]
+        render.say(f"rejected {item['count']:,}: {item['reason']} (such as {sample})")
     for item in document["unmapped"]:
         rows_text = render.counted(item["rows"], "row")
         render.say(f"unknown GPU name {item['name']!r} ({item['vram']}), {rows_text}")

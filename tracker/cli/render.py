@@ -145,7 +145,7 @@ def print_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None
 
 def _cell(value: Any) -> Any:
     if isinstance(value, list | dict):
-        return json.dumps(value, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False) if value != [] else None
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str):

@@ -270,6 +270,8 @@ def _unknown_parts(terms: Terms, job: Job) -> tuple[str, ...]:
 def _notes(inputs: CostInputs, job: Job, estimate: RuntimeEstimate, machines: int) -> Iterator[str]:
     gpus = max(job.gpus_needed, estimate.gpus)
     rented = machines * inputs.gpu_count
+    if machines > 1:
+        yield separate_machines(machines)
     if rented > gpus:
         yield f"{_show(rented)} GPUs are rented and {gpus} used: a machine is billed whole"
     if estimate.lower_bound:
@@ -281,6 +283,14 @@ def _notes(inputs: CostInputs, job: Job, estimate: RuntimeEstimate, machines: in
             yield "billing increment not stated: exact hours assumed"
     if inputs.market is Market.SPOT:
         yield "spot: interruptions and repeated work are not in the bill"
+
+
+def separate_machines(machines: int) -> str:
+    """What the hours of a job on several machines leave out."""
+    return (
+        f"{machines} separate machines: the hours assume that the network between them does not "
+        "slow the job down"
+    )
 
 
 def _line(kind: LineKind, label: str, quantity: Decimal, unit: str, unit_price: Decimal) -> Line:
@@ -304,11 +314,25 @@ def _show(number: Decimal) -> str:
 # --- comparing two offers -------------------------------------------------------------------
 
 
+class Bound(StrEnum):
+    """What a figure is where the hours behind it are lower bounds."""
+
+    EXACT = "exact"
+    AT_LEAST = "at_least"
+    AT_MOST = "at_most"
+    OPEN = "open"  # it may be either
+
+
 class BreakEven(NamedTuple):
-    """The price of an offer at which its bill equals another's."""
+    """The price of an offer at which its bill equals another's.
+
+    ``bound``: with a lower bound for the other bill's hours the true price is no lower; with one
+    for its own hours it is no higher; with both it may lie on either side.
+    """
 
     price: PerMachineHour
     per_gpu: PerGpuHour
+    bound: Bound = Bound.EXACT
 
 
 def break_even(a: Bill, b: Bill) -> BreakEven | None:
@@ -316,8 +340,8 @@ def break_even(a: Bill, b: Bill) -> BreakEven | None:
 
     Billed hours do not depend on the price, so the bill is linear in it:
     price* = (total of b - extras of a) / (machines of a x billed hours of a), with disk, egress,
-    rounding and commitments of both in it. None when either bill is partial, or when *a* would
-    cost more than *b* even at a price of nothing.
+    rounding and commitments of both in it. None when nobody knows it (``break_even_is_unknown``),
+    or when *a* would cost more than *b* even at a price of nothing.
     """
     if a.total_usd is None or b.total_usd is None:
         return None
@@ -327,7 +351,22 @@ def break_even(a: Bill, b: Bill) -> BreakEven | None:
             return None
         context.prec = 50
         price = PerMachineHour(left_for_machines / (a.machines * a.billed_hours))
-        return BreakEven(price, price.per_gpu(a.gpu_count))
+        return BreakEven(price, price.per_gpu(a.gpu_count), _bound(a, b))
+
+
+def break_even_is_unknown(a: Bill, b: Bill) -> bool:
+    """Whether no ``break_even`` means that it is not known, and not that no price would do.
+
+    A part of a bill has no known price, or *b* costs more than its lower bound says: perhaps so
+    much more that there is such a price.
+    """
+    return bool(a.partial or b.partial or b.lower_bound) and break_even(a, b) is None
+
+
+def _bound(a: Bill, b: Bill) -> Bound:
+    if a.lower_bound:
+        return Bound.OPEN if b.lower_bound else Bound.AT_MOST
+    return Bound.AT_LEAST if b.lower_bound else Bound.EXACT
 
 
 class SpeedUp(NamedTuple):

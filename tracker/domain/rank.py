@@ -1,8 +1,9 @@
 """The order of offers for a job: what it costs, then risk, then names, so that no two are equal.
 
 Bills with an unknown part come after all complete ones: their total is only an "at least", and an
-unknown must never win. What a job does not use cannot be unknown: an offer that states no egress
-price has a complete bill for a job without egress.
+unknown must never win. A bill on lower-bound hours stands among the others by its amount, for the
+hours are the user's own, and loses every tie against one that is certain. What a job does not use
+cannot be unknown: an offer without an egress price has a complete bill for a job without egress.
 """
 
 from __future__ import annotations
@@ -103,12 +104,13 @@ class Ranking(NamedTuple, Generic[T]):
     not_costed: int = 0
 
 
-Order = tuple[bool, Decimal, Standing]
+Order = tuple[bool, Decimal, bool, Standing]
 
 
 def order(candidate: Candidate[T], bill: Bill) -> Order:
-    """The sort key of a ranking: complete before partial, cost, then the candidate's standing."""
-    return (bool(bill.partial), bill.at_least_usd, candidate.standing)
+    """The sort key of a ranking: complete before partial, cost, certain hours before a lower bound
+    of them, then the candidate's standing."""
+    return (bool(bill.partial), bill.at_least_usd, bill.lower_bound, candidate.standing)
 
 
 def rank(candidates: Iterable[Candidate[T]], job: Job) -> Ranking[T]:
@@ -172,7 +174,7 @@ def cheapest_of(
     left_out: list[LeftOut[T]] = []
     while heap:
         if len(best) == top:
-            partial, usd, _ = best[-1][0]
+            partial, usd, *_ = best[-1][0]
             if not partial and heap[0][0] > usd:
                 break
         _, index, one = heapq.heappop(heap)
