@@ -183,14 +183,20 @@ class Collector:
         )  # fmt: skip
         return replace(
             found,
-            rejected=tuple(
-                Rejected(self.redact(r.reason), self.redact(r.sample)) for r in found.rejected
-            ),
+            rejected=self._without_secrets(found.rejected),
             unmapped=tuple(
                 replace(u, name=self.redact(u.name), sample=self.redact(u.sample))
                 for u in found.unmapped
             ),
         )
+
+    def _without_secrets(self, rejected: Sequence[Rejected]) -> tuple[Rejected, ...]:
+        """One sample, the first, for all of a reason: there may be thousands, and one is shown."""
+        first: dict[str, Rejected] = {}
+        for r in rejected:
+            if r.reason not in first:
+                first[r.reason] = Rejected(self.redact(r.reason), self.redact(r.sample))
+        return tuple(first[r.reason] for r in rejected)
 
     def _known(self, source: str) -> Known:
         if self.recorder is None:
