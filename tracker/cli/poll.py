@@ -60,7 +60,9 @@ def poll(obj: dict[str, Any], /, names: tuple[tuple[str, ...], ...], **options: 
         )
     report(outcomes, left_out, options["output"], dry_run=options["dry_run"])
     for line in mistakes(outcomes):
-        click.echo(render.visible(line), err=options["output"] not in ("table", "wide"))
+        click.echo(
+            render.visible(collector.redact(line)), err=options["output"] not in ("table", "wide")
+        )
     if not any(o.ok for o in outcomes if o.provider != OWN_FILES) and (
         len(outcomes) > 1 or not outcomes[0].ok
     ):
@@ -92,11 +94,13 @@ def mistakes(outcomes: Sequence[PollOutcome]) -> Iterator[str]:
     for o in outcomes:
         if o.provider != OWN_FILES or o.digest is None:
             continue
-        wrong = list(dict.fromkeys((r.reason, r.sample) for r in o.digest.rejected))
-        for reason, sample in wrong[:MAX_MISTAKES]:
+        # The digest keeps one sample of a reason for all; the parser's own are of every row.
+        rejected = (*o.digest.parsed.rejected, *o.digest.rejected)
+        samples = list(dict.fromkeys((r.reason, r.sample) for r in rejected))[:MAX_MISTAKES]
+        for reason, sample in samples:
             yield f"{o.provider}: {reason}: {sample}"
-        if len(wrong) > MAX_MISTAKES:
-            yield f"{o.provider}: and {render.counted(len(wrong) - MAX_MISTAKES, 'more mistake')}"
+        if (more := len(o.digest.rejected) - len(samples)) > 0:
+            yield f"{o.provider}: and {render.counted(more, 'more mistake')}"
 
 
 def outcome_row(o: PollOutcome) -> dict[str, Any]:
