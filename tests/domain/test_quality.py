@@ -209,6 +209,11 @@ def test_a_poll_that_lost_half_is_no_market(n: int, verdict: str | None) -> None
     assert judge(many(n), Known(complete_count=100)).verdict == verdict
 
 
+def test_a_person_may_take_half_of_the_typed_prices_out() -> None:
+    typed = [offer("2.50", source_id=f"m{i}", source="pricebook", seller="acme") for i in range(5)]
+    assert judge(typed, Known(complete_count=100)).verdict is None
+
+
 def test_a_partial_poll_is_not_judged_by_its_size() -> None:
     assert judge(many(5), Known(complete_count=100), complete=False).verdict is None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import io
 import os
@@ -84,6 +85,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a dash is no error
             stream.reconfigure(errors="backslashreplace")
+    # A command is short and makes many small objects without cycles: look for cycles seldom.
+    gc.set_threshold(100_000, 50, 50)
     # A service manager's stop is an orderly end: an embedded server must not outlive the command.
     signal.signal(signal.SIGTERM, _terminated)
     sys.exit(_run())

@@ -357,6 +357,6 @@ def _content(payloads: Sequence[Payload]) -> bytes | None:
 
 def _merge(outcome: PollOutcome, recorded: Recorded) -> PollOutcome:
     return replace(
-        outcome, status=recorded.status, opened=recorded.opened, changed=recorded.changed,
-        closed=recorded.closed,
+        outcome, status=recorded.status, reason=recorded.reason or outcome.reason,
+        opened=recorded.opened, changed=recorded.changed, closed=recorded.closed,
     )  # fmt: skip

@@ -143,14 +143,16 @@ def assess(
             released.append(outcome)
         else:
             held.append(outcome)
-    verdict, reason = _poll_verdict(len(accepted), held, known, rules, complete=complete)
+    # Whoever types prices may take half of them out: only a feed loses them by accident.
+    feed = any(o.source == o.provider for o in distinct)
+    verdict, reason = _poll_verdict(len(accepted), held, known, rules, guard=complete and feed)
     return Assessment(
         tuple(accepted), tuple(held), tuple(released), len(offers) - len(distinct), verdict, reason
     )
 
 
 def _poll_verdict(
-    accepted: int, held: Sequence[Quarantined], known: Known, rules: Rules, *, complete: bool
+    accepted: int, held: Sequence[Quarantined], known: Known, rules: Rules, *, guard: bool
 ) -> tuple[str | None, str | None]:
     """A poll without offers, or one that lost half of them, is a failed poll, not a market.
 
@@ -162,7 +164,7 @@ def _poll_verdict(
     if accepted == 0:
         return "empty", f"no usable offers ({len(held)} seen)"
     before = known.complete_count
-    if not complete or before is None or accepted + waiting >= before * rules.shrink_fraction:
+    if not guard or before is None or accepted + waiting >= before * rules.shrink_fraction:
         return None, None
     recent = list(known.shrunk_counts[: rules.confirmations])
     slack = accepted * rules.shrink_tolerance

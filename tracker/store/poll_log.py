@@ -81,6 +81,7 @@ FROM made WHERE provider.id = %(provider_id)s RETURNING made.id
 
 
 def find(cursor: Cursor, source: str, locking: str = "") -> ProviderRow | None:
+    """The row of *source*, or None when it was never polled. *locking* is a locking clause."""
     cursor.execute(_ROW_SQL + locking, (source,))
     found = cursor.fetchone()
     return ProviderRow(*found) if found else None
@@ -171,6 +172,7 @@ def set_aside(cursor: Cursor, poll: Poll, row: ProviderRow) -> Recorded:
 
 
 def rejected_count(poll: Poll) -> int:
+    """The rows that became no offer, those with a price that the store cannot hold included."""
     return len(poll.rejected) + len(poll.offers) - len(poll.seen)
 
 
