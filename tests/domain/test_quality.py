@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.catalogue import catalogue
-from tests.support.offers import offer
+from tests.support.offers import make_offer, offer
 from tracker.domain.money import to_micro_usd
 from tracker.domain.offer import Market, Offer
 from tracker.domain.quality import (
@@ -210,7 +210,7 @@ def test_a_poll_that_lost_half_is_no_market(n: int, verdict: str | None) -> None
 
 
 def test_a_person_may_take_half_of_the_typed_prices_out() -> None:
-    typed = [offer("2.50", source_id=f"m{i}", source="pricebook", seller="acme") for i in range(5)]
+    typed = [make_offer(f"m{i}", "2.5", source="pricebook", seller="acme") for i in range(5)]
     assert judge(typed, Known(complete_count=100)).verdict is None
 
 
