@@ -313,3 +313,13 @@ def test_as_of_a_past_moment(database_server: TestServer, monkeypatch: pytest.Mo
         assert answer.lines[0].startswith("No offer was on record at 20")
         offers = run("offers", "--as-of", then(90), "-o", "json").json()
         assert [row["price_usd_per_machine_hour"] for row in offers["rows"]] == ["3"]
+
+
+@pytest.mark.usefixtures("_at_market")
+def test_hours_given_twice_add_up() -> None:
+    once = _ask("--hours", "H100=4,A100=12")
+    assert _totals(_ask("--hours", "H100=4", "--hours", "A100=12")) == _totals(once)
+    assert {row["gpu"].split("-")[0] for row in once["rows"]} == {"H100", "A100"}
+    twice = run("cheapest", "--hours", "H100=4", "--hours", "H100=5")
+    assert twice.code == 2
+    assert "keep one" in twice.err

@@ -38,7 +38,13 @@ MAX_JOB_BYTES = 256 * 1024
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("job", required=False)
-@click.option("--hours", "hours_text", metavar="GPU=H,...", help="Hours per GPU: A100=12,H100=4.")
+@click.option(
+    "--hours",
+    "hours_texts",
+    metavar="GPU=H,...",
+    multiple=True,
+    help="Hours per GPU, for all the job's GPUs together: A100=12,H100=4.",
+)
 @click.option("--disk", type=Positive(), help="GB of disk the job needs on each machine.")
 @click.option("--egress", type=Positive(), help="GB that leave the provider.")
 @click.option("--setup", type=Positive(), help="Hours of set-up billed on each machine.")
@@ -52,7 +58,7 @@ MAX_JOB_BYTES = 256 * 1024
 @output_option
 @click.pass_obj
 def cheapest(
-    obj: dict[str, Any], /, job: str | None, hours_text: str | None, **options: Any
+    obj: dict[str, Any], /, job: str | None, hours_texts: tuple[str, ...], **options: Any
 ) -> None:
     """The cheapest way to run JOB: a built-in job's name, a job file, or --hours.
 
@@ -61,7 +67,10 @@ def cheapest(
     """
     app = App(obj["config"])
     refuse_all_with_top(options["show_all"])
-    wanted, filters = _job(app, job, hours_text, options), filters_from(options)
+    wanted, filters = (
+        _job(app, job, ",".join(hours_texts) if hours_texts else None, options),
+        filters_from(options),
+    )
     try:
         report = _answer(app, wanted, filters, options)
         verdicts: list[Verdict] = []
