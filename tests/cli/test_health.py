@@ -162,6 +162,31 @@ def test_doctor_names_each_trouble_and_goes_on(
     assert "log_level" in answer.out
 
 
+@pytest.mark.parametrize(
+    "password", ["QXZQ@ZXQX", "QXZQ%ZXQX", "QX/ZQ@ZX", "QXZQ%40ZXQX", "QXZQ ZXQX"]
+)
+@pytest.mark.parametrize("settings", ["", "log_level = 'loud'", "[providers.runpd]"])
+def test_doctor_shows_no_part_of_a_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, password: str, settings: str
+) -> None:
+    (tmp_path / "gpucost.toml").write_text(settings)
+    monkeypatch.setenv("GPUCOST_DATABASE_URL", f"postgresql://me:{password}@127.0.0.1:1/x")
+    for output in ("table", "json"):
+        answer = run("doctor", "-o", output)
+        assert answer.code in (2, 5)
+        assert "database" in answer.out
+        assert not set("QXZ") & set(answer.out + answer.err)
+
+
+def test_doctor_redacts_what_it_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a check says: here the name of a variable that nobody knows."""
+    monkeypatch.setenv("RUNPOD_API_KEY", "QXZQZXQX")
+    monkeypatch.setenv("GPUCOST_QXZQZXQX", "1")
+    for settings in ("", "log_level = 'loud'"):
+        (tmp_path / "gpucost.toml").write_text(settings)
+        assert "QXZQ" not in run("doctor").out
+
+
 def test_db_status_and_upgrade(empty_database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUCOST_DATABASE_URL", empty_database_url)
     document = run("db", "status", "-o", "json").json()

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracker.store import engine as module
-from tracker.store.engine import connect, libpq_url, make_engine, read_connection, translated
+from tracker.store.engine import connect, make_engine, read_connection, translated
 from tracker.store.errors import (
     AccessDenied,
     DatabaseBusy,
@@ -287,10 +287,6 @@ def test_scrubbed_text_is_one_short_line(text: str) -> None:
 def test_passwords_are_scrubbed(text: str) -> None:
     assert SECRET not in scrub(text)
     assert SECRET not in str(translate(RuntimeError(text)))
-
-
-def test_url_keeps_everything_behind_the_scheme() -> None:
-    assert libpq_url(" postgres://u@h:1/d?x=%2F ") == "postgresql://u@h:1/d?x=%2F"
 
 
 def test_read_path_imports_no_sqlalchemy() -> None:

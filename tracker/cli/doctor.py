@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,8 +15,12 @@ from tracker.app import App, enabled
 from tracker.cli import render
 from tracker.cli.exits import EXIT_DATABASE, EXIT_USAGE, Exit, known
 
+if TYPE_CHECKING:
+    from tracker.telemetry import Redactor
+
 OK, WARN, BAD = "ok", "note", "BAD"
 Finding = tuple[str, str, str]  # state, subject, what
+_SECRET_ENDINGS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -34,6 +39,8 @@ def doctor(obj: dict[str, Any], output: str) -> None:
     ):
         code = _run(subject, check, findings)
         worst = worst or code
+    redact = _redactor(app)
+    findings = [(state, subject, redact(what)) for state, subject, what in findings]
     if output == "json":
         keys = ("state", "subject", "finding")
         render.print_json({"findings": [dict(zip(keys, f, strict=True)) for f in findings]})
@@ -42,6 +49,21 @@ def doctor(obj: dict[str, Any], output: str) -> None:
             render.say(f"{state:<5} {subject:<15} {what}")
     if worst:
         raise Exit(worst)
+
+
+def _redactor(app: App) -> Redactor:
+    """Knows all secrets of the settings, or those that can be told when these are wrong."""
+    from tracker.settings import SettingsError
+    from tracker.telemetry import Redactor
+
+    try:
+        return app.redactor
+    except SettingsError:
+        redactor = Redactor(
+            value for name, value in os.environ.items() if name.endswith(_SECRET_ENDINGS)
+        )
+        redactor.register_url(os.environ.get("GPUCOST_DATABASE_URL"))
+        return redactor
 
 
 def _run(subject: str, check: Callable[[], Iterator[Finding]], out: list[Finding]) -> int:

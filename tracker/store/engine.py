@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from tracker.store.errors import InvalidUrl, ServerTooOld, StoreError, scrub, translate
+from tracker.store.dsn import libpq_url
+from tracker.store.errors import URL_NOT_VALID, InvalidUrl, ServerTooOld, StoreError, translate
 
 if TYPE_CHECKING:
     import psycopg
@@ -20,31 +20,6 @@ if TYPE_CHECKING:
 OLDEST_SERVER = 140000  # PostgreSQL 14: client_connection_check_interval, date_part on partitions
 
 _CONNECT_TIMEOUT_S = 10
-_SCHEMES = ("postgresql+psycopg", "postgresql", "postgres")
-
-
-def libpq_url(url: str) -> str:
-    """Return ``url`` as libpq understands it, whatever PostgreSQL scheme it was given with.
-
-    Raises InvalidUrl for anything that is not a PostgreSQL URL. The message holds no password.
-    """
-    scheme, separator, rest = url.strip().partition("://")
-    if not separator or scheme not in _SCHEMES:
-        raise InvalidUrl(
-            "the database URL must look like postgresql://user@host/name"
-            + (f", not {scheme}://…" if separator else "")
-        )
-    normal = f"postgresql://{rest}"
-    try:
-        parts = urlsplit(normal)
-        if "," not in parts.netloc:  # several hosts are libpq's business
-            _ = parts.port
-    except ValueError:
-        # The error's text may hold what was taken for a port: part of a password with a slash.
-        raise InvalidUrl(
-            "the database URL is not valid: check host and port, and percent-encode the password"
-        ) from None
-    return normal
 
 
 def session_options(
@@ -116,8 +91,8 @@ def _sqlalchemy_url(url: str) -> sqlalchemy.URL:
     _options_of(normal)
     try:
         return make_url(normal).set(drivername="postgresql+psycopg")
-    except (ArgumentError, ValueError) as error:
-        raise InvalidUrl("the database URL is not valid: check its user, host and port") from error
+    except (ArgumentError, ValueError):
+        raise InvalidUrl(URL_NOT_VALID) from None
 
 
 def _options_of(url: str) -> object:
@@ -127,8 +102,9 @@ def _options_of(url: str) -> object:
 
     try:
         return conninfo_to_dict(url).get("options")
-    except psycopg.Error as error:
-        raise InvalidUrl(f"the database URL is not valid: {scrub(str(error))}") from error
+    except psycopg.Error:
+        # libpq quotes what it stumbled over, which may be a part of the password.
+        raise InvalidUrl(URL_NOT_VALID) from None
 
 
 def _connect_arguments(given: object, options: str, application_name: str) -> dict[str, Any]:

@@ -12,9 +12,15 @@ from collections.abc import Iterator
 _MAX_MESSAGE_CHARS = 300
 
 _SECRETS = (
-    # Only the password goes: user and host help to find the wrong setting.
-    (re.compile(r"(\w+://[^\s:/@]*):[^\s@]+@"), r"\1:***@"),
-    (re.compile(r"(?i)(pass(?:word|wd|file)?\s*=\s*)('[^']*'|[^\s&'\"]+)"), r"\1***"),
+    # Only the password goes: user and host help to find the wrong setting. Up to the last "@":
+    # a password may hold others, and blanks; rather too much is hidden than its tail shown.
+    (re.compile(r"(\w+://[^\s:@]*):.*@"), r"\1:***@"),
+    (re.compile(r"(?i)(pass(?:word|wd|file)?\s*=\s*)('(?:[^'\\]|\\.)*'?|[^\s&]+)"), r"\1***"),
+)
+
+URL_NOT_VALID = (
+    "the database URL is not valid: check host, port and options, "
+    "and percent-encode the password in database_url"
 )
 
 
@@ -124,7 +130,11 @@ _URL_TROUBLE = (
     "invalid integer value",
     "invalid sslmode",
     "could not parse",
-    "invalid percent-encoded",
+    "percent-encoded",
+    "uri query parameter",
+    "missing matching",
+    "unexpected character",
+    "unterminated quoted string in connection",
 )
 
 
@@ -172,7 +182,7 @@ def translate(error: BaseException) -> StoreError:
             return kind(f"{advice} ({details})")
         return DatabaseFailed(f"the database reported an error: {details}")
     if any(text in lowered for text in _URL_TROUBLE):
-        return InvalidUrl(f"the database URL is not valid: {details}")
+        return InvalidUrl(URL_NOT_VALID)  # the details quote parts of it
     if any(type(cause).__name__ in {"OperationalError", "InterfaceError"} for cause in causes):
         return DatabaseUnreachable(
             f"cannot reach the database: {details}; check database_url and that the server runs"
