@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from ipaddress import IPv4Address, IPv6Address, ip_network
 
 import pytest
 from hypothesis import given
@@ -43,10 +44,102 @@ def test_a_secret_never_survives(secret: str, before: str, after: str) -> None:
         ('{"driver_version": "590.48.01"}', '{"driver_version": "590.48.01"}'),
         ('{"price": "21.9576420000"}', '{"price": "21.9576420000"}'),
         ('{"hostname": "gpu7.lan"}', '{"hostname": "REDACTED"}'),
+        (r'{"api_key": "a\"bTAIL", "x": 1}', '{"api_key": "REDACTED", "x": 1}'),
+        (r'{"api_key": "a\\", "x": "y"}', '{"api_key": "REDACTED", "x": "y"}'),
+        ('{"api-key": "cut off', '{"api-key": "REDACTED"'),
+        ('{"api_key": "cut off\\', '{"api_key": "REDACTED"'),
+        ('{"token" : ["T0", "K]"], "x": 2}', '{"token" : ["REDACTED", "REDACTED"], "x": 2}'),
+        (
+            '{"tokens": [{"v": "T", "n": [7]}], "x": 2}',
+            '{"tokens": [{"v": "REDACTED", "n": [0]}], "x": 2}',
+        ),
+        ('{"API Key": "abc", "n": 5}', '{"API Key": "REDACTED", "n": 5}'),
+        ('{"apiKey":123, "n": 5}', '{"apiKey":0, "n": 5}'),
+        ('{"secret": {"a": -1.5e3, "b": true}, "c": 1}', '{"secret": {"a": 0, "b": true}, "c": 1}'),
+        ('{"token": null, "x": "y"}', '{"token": null, "x": "y"}'),
+        ('{"has_token": true, "x": "y"}', '{"has_token": true, "x": "y"}'),
+        ('{"token": , "x": "y"}', '{"token": , "x": "y"}'),
+        ('{"token": }, {"x": "y"}', '{"token": }, {"x": "y"}'),
+        (
+            "http://5.6.7.8<br>9.9.9.9;8.8.8.8) 7.7.7.7",
+            "http://192.0.2.1<br>192.0.2.1;192.0.2.1) 192.0.2.1",
+        ),
+        ("to 9.9.9.9.", "to 192.0.2.1."),
+        (r'"a\n8.8.8.8\u003c"', r'"a\n192.0.2.1\u003c"'),
+        (
+            '{"ip": "fe80::1", "b": "[2A00:1:2::3]:80"}',
+            '{"ip": "2001:db8::1", "b": "[2001:db8::1]:80"}',
+        ),
+        ("fe80::1%eth0 1:2:3:4:5:6:7:8 ::ffff:9.9.9.9", "2001:db8::1%eth0 2001:db8::1 2001:db8::1"),
+        (r'"a\nfe80::1\u003cfe80::2"', r'"a\n2001:db8::1\u003c2001:db8::1"'),
+        (
+            "2026-11-30T12:30:45 12:30:45 AWS::EC2 std::a1 00:1a:2b:3c:4d:5e ::",
+            "2026-11-30T12:30:45 12:30:45 AWS::EC2 std::a1 00:1a:2b:3c:4d:5e ::",
+        ),
+        (
+            "v1.2.3.4 1.2.3.4.5 535.104.05.1 1.2.3 300.1.1.1 0.00012.5",
+            "v1.2.3.4 1.2.3.4.5 535.104.05.1 1.2.3 300.1.1.1 0.00012.5",
+        ),
     ],
 )
 def test_addresses_and_credentials_go_and_the_rest_stays(text: str, expected: str) -> None:
     assert strip(text, []) == expected
+
+
+def test_what_is_no_utf8_and_what_headers_say_is_stripped_too() -> None:
+    body = b'{"public_ipaddr":"8.8.4.4","api_key":"abcdef","x":"8.8.8.8 s3cr3t"}\xff9.9.9.9'
+    headers = {"etag": "s3cr3t", "date": "10.1.2.3", "X-Api-Key": "abcdef"}
+    payload = Payload("https://9.9.9.9/", body, NOW, headers=headers, request_body=body)
+    [shown] = recording_of("acme", [payload], ["s3cr3t"])["payloads"]
+    assert payload_from_dict(shown).body == (
+        b'{"public_ipaddr":"REDACTED","api_key":"REDACTED","x":"192.0.2.1 REDACTED"}\xff192.0.2.1'
+    )
+    assert shown["headers"] == {"etag": "REDACTED", "date": "192.0.2.1", "X-Api-Key": "REDACTED"}
+    assert "8.8." not in shown["request_body"]
+    assert shown["url"] == "https://192.0.2.1/"
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(10**6, 10**9)
+    | st.text(alphabet='QX"\\[]{},: \n', max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["a", "b", 'c"']), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+def leaves(value: object) -> list[object]:
+    if isinstance(value, dict | list):
+        items = value.values() if isinstance(value, dict) else value
+        return [leaf for item in items for leaf in leaves(item)]
+    return [value]
+
+
+@given(JSON, JSON, st.sampled_from(["api_key", "X-Auth-Token", "secrets", "ssh_key_password"]))
+def test_a_credential_field_keeps_its_shape_and_nothing_else(
+    secret: object, other: object, name: str
+) -> None:
+    for indent in (None, 1):
+        text = json.dumps({"before": other, name: secret, "after": other}, indent=indent)
+        stripped = json.loads(strip(text, []))
+        assert stripped["before"] == stripped["after"] == other
+        assert set(map(str, leaves(stripped[name]))) <= {"REDACTED", "0", "None", "True", "False"}
+        assert len(leaves(stripped[name])) == len(leaves(secret))
+
+
+@given(
+    st.ip_addresses(),
+    st.sampled_from(['"', " ", "<", ";", ")", ",", "/", "", "\n", "\\n", "]"]),
+    st.sampled_from(['"', " ", "(", ">", "[", "=", "", "\\n", "//", "@", "\ud800"]),
+)
+def test_no_address_survives(address: IPv4Address | IPv6Address, after: str, before: str) -> None:
+    kept = address in ip_network("192.0.2.0/24") or not any(c.isdigit() for c in str(address))
+    shown = str(address) if kept else "192.0.2.1" if address.version == 4 else "2001:db8::1"
+    assert strip(f"{before}{address}{after}", []) == f"{before}{shown}{after}"
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
