@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
+import ipaddress
 import random
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -18,6 +20,7 @@ from tests.support.web import NOW, FakeClock
 from tracker.http import HostGate, Limits
 from tracker.http.archive import clean_url
 from tracker.http.body import Decoder, LineFilter
+from tracker.http.guard import redirect_target
 from tracker.http.retry import backoff_s, retry_after_s
 from tracker.provider import FetchError
 from tracker.telemetry import Redactor
@@ -194,3 +197,68 @@ def test_urls_without_secrets_are_untouched() -> None:
     ):
         assert clean_url(url, Redactor(["secret-value"])) == url
     assert clean_url("http://[", Redactor()) == "REDACTED"
+
+
+# -- redirects into private networks ---------------------------------------------------------------
+
+
+def refused(host: str, base: str = "https://api.example/x") -> bool:
+    try:
+        redirect_target(base, f"http://{host}:8080/y", "GET", 302)
+    except FetchError as error:
+        assert "redirected into a private network" in str(error)
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "127.0.0.1.", "127.1", "2130706433", "0x7f.1", "0x7F000001", "0177.0.0.1", "0",
+     "017700000001", "\uff11\uff12\uff17.0.0.1", "\u2460\u2461\u2466.0.0.1",
+     "127\u30020\u30020\u30021", "127.0.0.%31", "169.254.169.254", "10.1", "192.168.257",
+     "100.64.0.1", "0.0", "0.0.0.1", "224.0.0.1", "255.255.255.255", "localhost", "localhost.",
+     "LOCALHOST", "a.localhost", "local\u00adhost", "\uff4c\uff4fcalhost", "ip6-loopback",
+     "intranet", "metadata.google.internal", "metadata.google.internal.", "nas.local", "[::1]",
+     "[::]",
+     "[::127.0.0.1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[64:ff9b::7f00:1]",
+     "[64:ff9b:1::a00:1]", "[2002:7f00:1::]", "[fe80::1%25lo]", "[fd00::1]", "[ff02::1]"],
+)  # fmt: skip
+def test_no_spelling_of_a_private_host_is_redirected_to(host: str) -> None:
+    assert refused(host)
+    assert not refused(host, "http://127.0.0.1:9/x"), "a local base URL may lead to its like"
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["other.example", "8.8.8.8", "134744072", "0x08.0x8.2056", "[2001:4860:4860::8888]",
+     "[::ffff:8.8.8.8]", "[64:ff9b::808:808]", "10.example", "b\u00fccher.example",
+     "localhost.example", "internal.example", "0x7f.1.example"],
+)  # fmt: skip
+def test_public_hosts_may_be_redirected_to(host: str) -> None:
+    assert not refused(host)
+
+
+@settings(deadline=None)
+@given(
+    st.ip_addresses(v=4),
+    st.integers(1, 4),
+    st.lists(st.sampled_from(["{}", "0x{:x}", "0{:o}"]), min_size=4, max_size=4),
+    st.sampled_from(["", "."]),
+)
+def test_an_address_is_judged_alike_in_every_spelling(
+    address: ipaddress.IPv4Address, parts: int, bases: list[str], dot: str
+) -> None:
+    octets = list(address.packed)
+    numbers = [*octets[: parts - 1], int.from_bytes(octets[parts - 1 :])]
+    spelled = ".".join(base.format(number) for base, number in zip(bases, numbers, strict=False))
+    public = address.is_global and not address.is_multicast
+    assert refused(spelled + dot) is not public
+    for prefix in ("::ffff:", "64:ff9b::"):
+        assert refused(f"[{prefix}{address}]") is not public
+
+
+@settings(deadline=None)
+@given(st.text(max_size=20))
+def test_no_host_breaks_the_judgement(host: str) -> None:
+    with contextlib.suppress(FetchError):
+        redirect_target("https://api.example/x", f"http://{host}/", "GET", 302)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
+import socket
+import unicodedata
 from collections.abc import Mapping
 from typing import Literal, NoReturn
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
 from tracker.http.retry import RETRIED_STATUSES, Retryable
 from tracker.provider import FetchError
@@ -23,6 +25,9 @@ _HTML = re.compile(
     rb"\s*(?:<!--.{0,500}?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.S
 )
 _BOM = b"\xef\xbb\xbf"
+_PRIVATE_DOMAINS = (".localhost", ".localdomain", ".local", ".internal", ".home.arpa")
+# IPv6 addresses whose last 32 bits are an IPv4 address: compatible, and NAT64 (RFC 6052, 8215).
+_WITH_IPV4 = tuple(map(ipaddress.ip_network, ("::/96", "64:ff9b::/96", "64:ff9b:1::/48")))
 
 
 def status_error(
@@ -145,10 +150,41 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 
 
 def _private(host: str) -> bool:
+    """Whether *host* is in no public network, as far as its name or number says.
+
+    Read as a resolver reads it: other digits and dots, "0x7f.1" and "2130706433" for 127.0.0.1,
+    IPv4 addresses inside IPv6 ones. What a public name resolves to is not looked up.
+    """
+    name = _resolved_name(host)
     try:
-        return not ipaddress.ip_address(host).is_global
+        # inet_aton: one to four numbers, decimal, octal or hexadecimal.
+        address = ipaddress.ip_address(name if ":" in name else socket.inet_aton(name))
     except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
+        return True  # a colon, but no address: nothing to go to
+    except OSError:
+        # A name without a dot is only known inside a network.
+        return "." not in name or name.endswith(_PRIVATE_DOMAINS)
+    return not _is_public(address)
+
+
+def _resolved_name(host: str) -> str:
+    name = unquote(host).lower()
+    if ":" not in name:
+        try:
+            name = name.encode("idna").decode()  # NFKC among others
+        except UnicodeError:
+            name = unicodedata.normalize("NFKC", name).replace("\u3002", ".")
+    return name.rstrip(".")
+
+
+def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour
+        if any(address in network for network in _WITH_IPV4):
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        if inner is not None:
+            return _is_public(inner)
+    return address.is_global and not address.is_multicast
 
 
 def lowered(headers: Mapping[str, str]) -> dict[str, str]:
