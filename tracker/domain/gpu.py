@@ -113,7 +113,7 @@ class Catalogue:
         self,
         name: str,
         *,
-        gpu_count: Decimal = Decimal(1),
+        gpu_count: Decimal | None = None,
         vram_mib: Decimal | None = None,
         vram_gb: Decimal | None = None,
         vram_is_total: bool = False,
@@ -125,7 +125,8 @@ class Catalogue:
         Memory is of one GPU, or with *vram_is_total* of all *gpu_count*. *form_factor* may be any
         text with a form in it (``SXM5``, ``PCIe 80GB``); one that names none says nothing. A count
         that is no whole number is a slice, and so is memory below 75 % of the family's smallest
-        card. A user's alias decides the card whatever the rest says; a slice of it stays one.
+        card. A count in the name ("8x H100") must be *gpu_count*, if that is said: the price may be
+        of either. A user's alias decides the card whatever the rest says; a slice of it stays one.
         """
         return self._names.identify(
             name, gpu_count, vram_mib, vram_gb, vram_is_total, form_factor, is_slice

@@ -43,7 +43,7 @@ class Names:
     def identify(
         self,
         name: str,
-        gpu_count: Decimal,
+        gpu_count: Decimal | None,
         vram_mib: Decimal | None,
         vram_gb: Decimal | None,
         vram_is_total: bool,
@@ -97,16 +97,17 @@ class Names:
     def _identify(
         self,
         name: str,
-        gpu_count: Decimal,
+        gpu_count: Decimal | None,
         vram_mib: Decimal | None,
         vram_gb: Decimal | None,
         vram_is_total: bool,
         form_factor: str | None,
         is_slice: bool,
     ) -> Gpu | Unidentified:
-        if gpu_count <= 0:
-            return Unidentified(f"{name}: a GPU count of {gpu_count}", unmapped=False)
-        is_slice = is_slice or gpu_count != gpu_count.to_integral_value()
+        counted = Decimal(1) if gpu_count is None else gpu_count
+        if counted <= 0:
+            return Unidentified(f"{name}: a GPU count of {counted}", unmapped=False)
+        is_slice = is_slice or counted != counted.to_integral_value()
         alias = self._aliases.get(squeeze(name))
         if alias is not None:
             return self._gpus[f"{alias.family}-SLICE"] if is_slice else alias
@@ -122,9 +123,12 @@ class Names:
             if not squeeze(name):
                 return Unidentified("the offer names no GPU", unmapped=False)
             return Unidentified(f"no known GPU is called {name!r}", unmapped=True)
-        fields = reported(vram_mib, vram_gb, gpu_count if vram_is_total else Decimal(1))
+        if gpu_count is not None and words.count and words.count > 1 and words.count != gpu_count:
+            reason = f"{name}: the name says {words.count} GPUs, the row {gpu_count}"
+            return Unidentified(reason, unmapped=False)
+        fields = reported(vram_mib, vram_gb, counted if vram_is_total else Decimal(1))
         if not fields and words.total_gb is not None:
-            fields = reported(None, words.total_gb, gpu_count)
+            fields = reported(None, words.total_gb, counted)
         if any(memory.gb <= 0 for memory in fields):
             return Unidentified(f"{name}: memory of 0 reported", unmapped=False)
         evidence = Evidence(
