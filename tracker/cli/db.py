@@ -43,8 +43,8 @@ def status(obj: dict[str, Any], output: str) -> None:
 
 def _status(app: App) -> dict[str, Any]:
     from tracker.store import migrate, reads
+    from tracker.store.dsn import public_url
     from tracker.store.engine import read_connection
-    from tracker.telemetry import Redactor
 
     facts: dict[str, Any] = {"kind": "embedded" if app.embedded else "server"}
     if app.embedded is not None:
@@ -53,7 +53,7 @@ def _status(app: App) -> dict[str, Any]:
         if not server.data.exists():
             return {**facts, "schema": "none yet; the first poll makes it"}
     else:
-        facts["url"] = Redactor()(str(app.boot.database_url))
+        facts["url"] = public_url(str(app.boot.database_url))
     with app.database() as url, read_connection(url) as connection:
         revision = migrate.read_revision(connection)
         facts |= {"schema": revision, "schema_wanted": migrate.head()}
