@@ -12,10 +12,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracker.domain.shape import wrong_type
-from tracker.provider import FetchError, Parsed, ParseError, Payload, Provider
+
+if TYPE_CHECKING:
+    # Its models cost more to import than telling who is installed may take: only where needed.
+    from tracker.provider import Parsed, Payload, Provider
 
 GROUP = "gpucost.providers"
 MAX_AHEAD, MAX_AGE = timedelta(days=1), timedelta(days=366)  # of an answer's time, by our clock
@@ -75,6 +78,8 @@ def load_all(wanted: Iterable[str] | None = None) -> tuple[list[Provider[Any]], 
 
 
 def _load(entry: EntryPoint) -> Provider[Any]:
+    from tracker.provider import Provider
+
     source = f"{entry.name} ({entry.dist.name if entry.dist else 'unknown package'})"
     try:
         provider = entry.load()
@@ -97,6 +102,8 @@ def parse(provider: Provider[Any], payloads: Sequence[Payload]) -> Parsed:
 
     Raises ParseError for anything that is wrong with the answer or with the parser.
     """
+    from tracker.provider import Parsed, ParseError
+
     try:
         parsed = provider.parse(payloads)
     except ParseError:
@@ -115,6 +122,8 @@ def parse(provider: Provider[Any], payloads: Sequence[Payload]) -> Parsed:
 
 def checked(payloads: object, now: datetime) -> Sequence[Payload]:
     """What a provider's fetch gave, if it is payloads from about *now*; else FetchError."""
+    from tracker.provider import FetchError, Payload
+
     if not isinstance(payloads, list | tuple):
         raise FetchError(f"its fetch gave {type(payloads).__name__}, not a list of Payload")
     for index, payload in enumerate(payloads):

@@ -28,6 +28,7 @@ print(",".join(sorted(heavy & {name.partition(".")[0] for name in sys.modules}))
 sys.exit(code)
 """
 COMMAND = Path(sys.executable).with_name("gpucost")
+POLLING_ONLY = {"sqlalchemy", "alembic", "pydantic", "httpx", "providers", "selectolax"}
 
 
 @pytest.fixture(scope="module")
@@ -50,14 +51,42 @@ def test_help_and_version_import_nothing_heavy(argv: list[str]) -> None:
     assert ("cheapest" in done.stdout) or (__version__ in done.stdout)
 
 
-@pytest.mark.parametrize("output", ["table", "json"])
-def test_an_answer_imports_nothing_that_only_polling_needs(market: str, output: str) -> None:
-    done = _process([sys.executable, "-c", SPY, "cheapest", "bert-large", "-o", output], market)
-    assert done.returncode == 0
+def _imported(done: subprocess.CompletedProcess[str]) -> set[str]:
+    """What SPY said: the last line, behind whatever the command itself has to say."""
+    return set(done.stderr.splitlines()[-1].split(","))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [[], ["-o", "json"], ["--all", "-o", "csv"], ["--provider", "acme"],
+     ["--compare", "H100,A100"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_an_answer_imports_nothing_that_only_polling_needs(market: str, options: list[str]) -> None:
+    done = _process([sys.executable, "-c", SPY, "cheapest", "bert-large", *options], market)
+    assert done.returncode == 0, done.stderr
     assert "H100-SXM-80GB" in done.stdout
-    imported = set(done.stderr.strip().split(","))
-    assert "psycopg" in imported
-    assert not imported & {"sqlalchemy", "alembic", "pydantic", "httpx", "providers", "selectolax"}
+    assert "psycopg" in _imported(done)
+    assert not _imported(done) & POLLING_ONLY
+
+
+@pytest.mark.parametrize(
+    ("argv", "code"),
+    [
+        (["providers"], 0),
+        (["providers", "-o", "json"], 0),
+        (["doctor", "--help"], 0),
+        (["cheapest", "bert-large", "--provider", "acmee"], 2),  # known providers are named
+    ],
+    ids=str,
+)
+def test_who_is_installed_is_told_without_importing_providers_or_models(
+    market: str, argv: list[str], code: int
+) -> None:
+    done = _process([sys.executable, "-c", SPY, *argv], market)
+    assert done.returncode == code, done.stderr
+    assert "acme" in done.stdout + done.stderr or "doctor" in argv
+    assert not _imported(done) & POLLING_ONLY
 
 
 def test_the_installed_command(market: str) -> None:

@@ -6,17 +6,30 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Context, Decimal
 
-from tracker.domain.cost import Bill, BreakEven, CostInputs, SpeedUp, bill, break_even, speed_up
+from tracker.domain.cost import (
+    Bill,
+    BreakEven,
+    CostInputs,
+    SpeedUp,
+    Unpriceable,
+    bill,
+    break_even,
+    least_machine_hours,
+    speed_up,
+)
 from tracker.domain.gpu import Catalogue
 from tracker.domain.job import Job, NoEstimate, RuntimeEstimate, runtime_for
 from tracker.domain.money import PerMachineHour, from_micro_usd
 from tracker.domain.offer import Availability, Market, Terms
-from tracker.domain.rank import Candidate, Ranked, cheapest, order, rank
+from tracker.domain.rank import Candidate, Ranked, Ranking, cheapest_of, order, rank
 from tracker.report.discounts import DiscountBook
 from tracker.report.filters import OTHER_GPUS, STALE, Filters, Selection, is_stale, select
 from tracker.store.reads import TERM_MARKETS, Shelf, StoredOffer
+
+# Products of a price and hours are cut, never rounded up: a bound must not exceed the bill.
+_BOUND = Context(prec=40, rounding=ROUND_FLOOR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +101,18 @@ def cheapest_report(
     selection = select(offers, filters, catalogue, now, shelves=shelves)
     if total_offers > selection.total:
         selection.excluded[OTHER_GPUS] += total_offers - selection.total
-    candidates = _candidates(selection, job, catalogue, discounts or DiscountBook())
-    ranking = rank(candidates, job) if top is None else cheapest(candidates, job, top)
+    costing = _Costing(job, catalogue, discounts or DiscountBook())
+    bounded = costing.bounded(selection)
+    ranking = costing.all(bounded) if top is None else costing.cheapest(bounded, top)
     rows = tuple(_row(i, ranked, now) for i, ranked in enumerate(ranking.rows, 1))
     return CheapestReport(
         job=job,
         filters=filters,
         now=now,
         rows=rows,
-        best_by_gpu=_best_by_gpu(candidates, rows, job, now),
-        comparison=_compare(candidates, job, catalogue, now, compare),
-        considered=len(candidates),
+        best_by_gpu=_best_by_gpu(costing, bounded, rows, now),
+        comparison=_compare(costing, bounded, now, compare),
+        considered=len(bounded),
         total_offers=total_offers,
         excluded=selection.excluded,
     )
@@ -120,24 +134,65 @@ class Priced:
     discount_percent: Decimal | None
 
 
-def _candidates(
-    selection: Selection, job: Job, catalogue: Catalogue, discounts: DiscountBook
-) -> list[Candidate[Priced]]:
-    """The offers that have a bill; the others are counted, here and not one by one as their
-    bills are worked out, so that the counts do not depend on how many rows are asked for."""
-    estimates: dict[str, RuntimeEstimate | NoEstimate] = {}
-    found: list[Candidate[Priced]] = []
-    for o in selection.kept:
-        estimate = estimates.get(o.gpu_key)
-        if estimate is None:
-            estimate = estimates[o.gpu_key] = runtime_for(job, o.gpu_key, catalogue)
-        if isinstance(estimate, NoEstimate):
-            selection.excluded["with no hours given for the GPU"] += 1
-        elif problem := _unbillable(o, job, estimate):
-            selection.excluded[problem] += 1
-        else:
-            found.append(candidate_of(o, estimate, discounts))
-    return found
+Bounded = tuple[Decimal, StoredOffer]
+
+
+class _Costing:
+    """What one question's bills rest on. Most offers need no bill, only a bound of it."""
+
+    def __init__(self, job: Job, catalogue: Catalogue, discounts: DiscountBook) -> None:
+        self.job = job
+        self.catalogue = catalogue
+        self._discounts = discounts
+        self._estimates: dict[str, RuntimeEstimate | NoEstimate] = {}
+
+    def bounded(self, selection: Selection) -> list[Bounded]:
+        """The offers that have a bill, each with an amount in USD that it is never below.
+
+        The others are counted, here and not one by one as their bills are worked out, so that
+        the counts do not depend on how many rows are asked for.
+        """
+        found: list[Bounded] = []
+        least_hours: dict[tuple[str, Decimal, int | None], Decimal] = {}
+        for o in selection.kept:
+            estimate = self._estimate(o.gpu_key)
+            if isinstance(estimate, NoEstimate):
+                selection.excluded["with no hours given for the GPU"] += 1
+            elif problem := _unbillable(o, self.job, estimate):
+                selection.excluded[problem] += 1
+            else:
+                alike = (o.gpu_key, o.gpu_count, o.commitment_hours)
+                hours = least_hours.get(alike)
+                if hours is None:
+                    hours = least_hours[alike] = least_machine_hours(
+                        o.gpu_count, o.commitment_hours, self.job, estimate
+                    )
+                usd = _usd(o, self._discounts.percent_for(o))
+                found.append((_BOUND.multiply(usd, hours), o))
+        return found
+
+    def cheapest(self, bounded: Iterable[Bounded], top: int) -> Ranking[Priced]:
+        """The *top* cheapest, by exact bills."""
+        return cheapest_of(bounded, costed=self._costed, top=top)
+
+    def all(self, bounded: Iterable[Bounded]) -> Ranking[Priced]:
+        """All of them, by exact bills."""
+        return rank((self._candidate(o) for _, o in bounded), self.job)
+
+    def _costed(self, o: StoredOffer) -> tuple[Candidate[Priced], Bill | Unpriceable]:
+        one = self._candidate(o)
+        return one, bill(one.inputs, self.job, one.estimate)
+
+    def _candidate(self, o: StoredOffer) -> Candidate[Priced]:
+        estimate = self._estimate(o.gpu_key)
+        assert isinstance(estimate, RuntimeEstimate)  # noqa: S101 - bounded() left out the others
+        return candidate_of(o, estimate, self._discounts)
+
+    def _estimate(self, gpu_key: str) -> RuntimeEstimate | NoEstimate:
+        known = self._estimates.get(gpu_key)
+        if known is None:
+            known = self._estimates[gpu_key] = runtime_for(self.job, gpu_key, self.catalogue)
+        return known
 
 
 def _unbillable(o: StoredOffer, job: Job, estimate: RuntimeEstimate) -> str | None:
@@ -158,9 +213,7 @@ def candidate_of(
 ) -> Candidate[Priced]:
     """A stored offer with its hours, its discount taken off."""
     percent = discounts.percent_for(o)
-    usd = from_micro_usd(o.price_micro_usd)
-    if percent is not None:
-        usd = usd * (100 - percent) / 100
+    usd = _usd(o, percent)
     terms = Terms(
         billing_increment_seconds=o.billing_increment_seconds,
         minimum_seconds=o.minimum_seconds,
@@ -186,6 +239,12 @@ def candidate_of(
     )
 
 
+def _usd(o: StoredOffer, discount_percent: Decimal | None) -> Decimal:
+    """The price of the machine for an hour, less the discount."""
+    usd = from_micro_usd(o.price_micro_usd)
+    return usd if discount_percent is None else usd * (100 - discount_percent) / 100
+
+
 def _row(position: int, ranked: Ranked[Priced], now: datetime) -> Row:
     priced = ranked.candidate.item
     return Row(
@@ -195,29 +254,27 @@ def _row(position: int, ranked: Ranked[Priced], now: datetime) -> Row:
 
 
 def _best_by_gpu(
-    candidates: Iterable[Candidate[Priced]], rows: Sequence[Row], job: Job, now: datetime
+    costing: _Costing, bounded: Iterable[Bounded], rows: Sequence[Row], now: datetime
 ) -> tuple[Row, ...]:
     """The best row of each GPU asked for, so that a crowded market hides none of them."""
-    groups: dict[str, list[Candidate[Priced]]] = {}
-    for c in candidates:
-        groups.setdefault(c.item.offer.gpu_family, []).append(c)
-    best = [ranked for group in groups.values() for ranked in cheapest(group, job, 1).rows]
+    groups: dict[str, list[Bounded]] = {}
+    for one in bounded:
+        groups.setdefault(one[1].gpu_family, []).append(one)
+    best = [ranked for group in groups.values() for ranked in costing.cheapest(group, 1).rows]
     best.sort(key=lambda r: order(r.candidate, r.bill))
     place = {row.offer.key: row.rank for row in rows}
     return tuple(_row(place.get(r.candidate.key, 0), r, now) for r in best)
 
 
 def _compare(
-    candidates: Sequence[Candidate[Priced]], job: Job, catalogue: Catalogue, now: datetime,
-    pair: tuple[str, str] | None,
-) -> Comparison | None:  # fmt: skip
+    costing: _Costing, bounded: Sequence[Bounded], now: datetime, pair: tuple[str, str] | None
+) -> Comparison | None:
     if pair is None:
         return None
     sides: list[Row] = []
     for name in pair:
-        keys = catalogue.select(name)
-        group = [c for c in candidates if c.item.offer.gpu_key in keys]
-        ranking = cheapest(group, job, 1)
+        keys = costing.catalogue.select(name)
+        ranking = costing.cheapest([one for one in bounded if one[1].gpu_key in keys], 1)
         if not ranking.rows:
             return None
         sides.append(_row(0, ranking.rows[0], now))

@@ -31,11 +31,12 @@ class DiscountBook:
 
         A typed price is never discounted again.
         """
-        if offer.valid_as_of is not None or offer.source != offer.provider:
+        of_seller = self.by_provider.get(offer.provider)
+        if not of_seller or offer.valid_as_of is not None or offer.source != offer.provider:
             return None
         fitting = [
             d
-            for d in self.by_provider.get(offer.provider, ())
+            for d in of_seller
             if d.gpu in (None, offer.gpu_key, offer.gpu_family) and d.market in (None, offer.market)
         ]
         if not fitting:

@@ -99,11 +99,13 @@ def select(
     checks = _checks(filters, catalogue, now, frozenset(shelves))
     selection = Selection(total=len(offers))
     for offer in offers:
-        reason = next((r for check in checks if (r := check(offer)) is not None), None)
-        if reason is None:
-            selection.kept.append(offer)
+        for check in checks:
+            reason = check(offer)
+            if reason is not None:
+                selection.excluded[reason] += 1
+                break
         else:
-            selection.excluded[reason] += 1
+            selection.kept.append(offer)
     return selection
 
 
