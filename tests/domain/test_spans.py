@@ -168,3 +168,14 @@ def test_replaying_the_changes_gives_back_every_poll(
 def test_known_until_is_the_poll_plus_the_ttl() -> None:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     assert spans.known_until(moment, TTL) == datetime(2026, 1, 1, 0, 3, tzinfo=UTC)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3), st.integers(1, 3)), max_size=6))
+def test_marks_find_what_comparing_states_finds(rows: list[tuple[int, int, int]]) -> None:
+    before = states(**{f"k{i}": str(a) for i, (_, a, _) in enumerate(rows)})
+    seen = states(**{f"k{i}": f"{b}.0" for i, (_, _, b) in enumerate(rows)})
+    plain = Live(dict(before))
+    marked = Live(dict(before), marks=spans.marks_of(before))
+    when: dict[str, Any] = {"polled_at": at(1), "last_ok_at": at(0), "ttl": TTL, "complete": True}
+    marks = spans.marks_of(seen)
+    assert spans.diff(marked, seen, marks=marks, **when) == spans.diff(plain, seen, **when)

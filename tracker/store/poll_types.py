@@ -94,6 +94,11 @@ class Poll:
             return states
         return {k: s for k, s in states.items() if 0 < s.micro_usd <= MAX_MICRO_USD}
 
+    @cached_property
+    def marks(self) -> list[int]:
+        """What ``seen`` is compared by."""
+        return spans.marks_of(self.seen)
+
     @property
     def effective_status(self) -> str:
         """The status, but a poll that brought nothing at all is empty whatever it claims."""

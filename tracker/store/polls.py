@@ -63,8 +63,8 @@ class Recorder:
         Raises StoreError; then nothing of the poll was written.
         """
         status = poll.effective_status  # compares and hashes: before the lock is taken
-        self._make_providers(poll, status)
         memory = self._memory.pop(poll.source, None)
+        self._make_providers(poll, status, memory)
         months: set[datetime] = set()
         with self._transaction() as cursor:
             row = poll_log.lock(cursor, poll)
@@ -108,7 +108,7 @@ class Recorder:
             row.content_since, row.consecutive_failures,
         )  # fmt: skip
 
-    def _make_providers(self, poll: Poll, status: str) -> None:
+    def _make_providers(self, poll: Poll, status: str, memory: _Memory | None) -> None:
         """Make the rows of the source and its sellers in a transaction of their own.
 
         Made in the poll's, another's first poll of the same provider would wait for this one,
@@ -116,7 +116,9 @@ class Recorder:
         """
         slugs = {poll.source}
         if status in ACCEPTED_STATUSES:
-            slugs |= {offer.provider for offer in poll.offers.values()}
+            # The sellers of what was open have their rows.
+            known = memory.remembered.live.states if memory else {}
+            slugs |= {poll.offers[key].provider for key in poll.offers.keys() - known.keys()}
         if slugs <= self._slugs:
             return
         with self._transaction() as cursor:
@@ -150,7 +152,7 @@ class Recorder:
         known, live = memory.remembered, memory.remembered.live
         changes = spans.diff(
             live, poll.seen, polled_at=at, last_ok_at=row.last_ok_at, ttl=row.ttl,
-            complete=complete,
+            complete=complete, marks=poll.marks,
         )  # fmt: skip
         self._ensure_months(cursor, changes, at, months)
         _ensure_sellers(cursor, memory, poll, changes)
@@ -167,8 +169,9 @@ class Recorder:
         memory.seq = row.seq + 1
         memory.findings = findings
         known.live = spans.after(
-            live, changes, poll.seen, last_ok_at=row.last_ok_at, complete=complete
-        )
+            live, changes, poll.seen, last_ok_at=row.last_ok_at, complete=complete,
+            marks=poll.marks,
+        )  # fmt: skip
         for key, _ in changes.closed:
             del known.ids[key]
         known.ids.update(opened)
