@@ -107,7 +107,7 @@ class Changes:
     confirmed: list[bytes] = field(default_factory=list)
     unconfirmed: list[bytes] = field(default_factory=list)
     unchanged: int = 0
-    same_order: bool = False
+    same_order: bool = field(default=False, compare=False)
 
 
 def known_until(seen_at: datetime, ttl: timedelta) -> datetime:
