@@ -98,7 +98,7 @@ class _Mute(Exception):
         (_given(GOOD, rejected=("no price",)), "rejected[0] is str, not Rejected"),
         ({"parsed": Parsed(o for o in [GOOD])}, "offers is generator, not tuple"),  # type: ignore[arg-type]
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "fault",
 )
 def test_one_modules_fault_is_its_own(lab: Lab, broken: dict[str, Any], reason: str) -> None:
     acme, runpod = lab.poll_all([module(lab, **broken), "runpod"], 0)
