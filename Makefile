@@ -45,8 +45,9 @@ bench: $(VENV)/.bench ## ratios against named yardsticks
 	@$(BIN)/python -m benchmarks.ingest
 	@$(BIN)/python -m benchmarks.cli
 
-docs: $(VENV)/.dev ## rewrite the pages that are written from the code
+docs: $(VENV)/.dev ## rewrite what is written from the code and data: docs/providers.md, gpus.json
 	@$(BIN)/python -m tools.providers_page
+	@$(BIN)/python -m tools.compile_gpus
 
 format: $(VENV)/.dev ## rewrite the code in the project's format
 	@$(BIN)/ruff format .
