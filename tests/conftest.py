@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.support.pg import TestServer, running_server
+
+# How long an example takes says more of the machine than of the code.
+settings.register_profile("gpucost", deadline=None)
+settings.load_profile("gpucost")
 
 
 @pytest.fixture(scope="session")
