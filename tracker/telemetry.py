@@ -32,7 +32,7 @@ SHORTEST_SECRET = 4  # characters; replacing a shorter value everywhere would ga
 _VALUE = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s&,;"'}\])]+)"""
 _NAMED = (
     r"api[_-]?key|access[_-]?key(?:[_-]?id)?|(?:access|refresh|auth|id|session)[_-]?token|token"
-    r"|signature|sig|password|passwd|pwd|passphrase|(?:client[_-]?)?secret|x-amz-credential"
+    r"|signature|sig|(?:ssl)?password|passwd|pwd|passphrase|(?:client[_-]?)?secret|x-amz-credential"
 )
 # Each pattern keeps its first group and hides the rest. A pattern may hide too much (the rest of a
 # word); it may not hide too little.

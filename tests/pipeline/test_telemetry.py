@@ -280,3 +280,7 @@ def test_standard_library_only() -> None:
     code = f"import sys, tracker.telemetry; print({heavy} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_the_password_of_a_client_key_is_one_too() -> None:
+    assert "hunter22" not in Redactor()("host=db sslpassword=hunter22 sslmode=require")
