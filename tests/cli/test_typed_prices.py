@@ -146,3 +146,15 @@ def test_a_price_you_typed_is_ranked_whatever_tier_its_seller_usually_has(
         assert [row["offer_id"] for row in found["rows"]] == ["typed", "live"]
         only = run("cheapest", "bert-large", "--tier", "verified", "-o", "json").json()
         assert [row["offer_id"] for row in only["rows"]] == ["live"]
+
+
+def test_explain_does_not_call_a_typed_price_live(
+    database_server: TestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = make_offer("typed", "3.00", source="pricebook", seller="hub", extras=book())
+    with filled(database_server, polled("pricebook", [typed])) as url:
+        monkeypatch.setenv("GPUCOST_DATABASE_URL", url)
+        out = run("explain", typed.key.hex()).out
+        assert f"read on {READ_ON}" in out
+        assert "not live" in out
+        assert "confirmed" not in out

@@ -306,12 +306,16 @@ def _payload_dict(payload: Payload | None) -> dict[str, Any] | None:
 def _offer_lines(e: Explanation) -> list[str]:
     o = e.found.offer
     state = "live" if e.found.live else "no longer offered"
+    confirmed = f"confirmed {_iso(o.seen_at)}, {state}"
+    if o.valid_as_of is not None:  # polling the file again confirms nothing
+        until = f", believed until {_iso(o.expires_at)}" if o.expires_at else ""
+        confirmed = f"typed by a person, read on {o.valid_as_of}{until}; not live"
     return [
         f"{o.key.hex()[:10]}  {o.provider} {o.native_id}",
         f"{_plain(o.gpu_count)} x {o.gpu_key}, {o.market.replace('_', '-')}, tier {o.tier}, "
         f"region {o.region or '-'}",
         f"${from_micro_usd(o.price_micro_usd)} per machine-hour since {_iso(o.valid_from)}",
-        f"confirmed {_iso(o.seen_at)}, {state}{', STALE' if e.stale else ''}",
+        f"{confirmed}{', STALE' if e.stale else ''}",
     ]
 
 
