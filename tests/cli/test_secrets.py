@@ -65,3 +65,16 @@ def test_a_key_that_the_server_sends_back(
     assert "failed" in kept
     assert key not in kept
     assert key.encode().hex() not in kept
+
+
+@pytest.mark.parametrize("key", [LONG, SHORT], ids=["long", "short"])
+def test_a_check_does_not_print_a_key_that_the_server_sends_back(
+    shop: Shop, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUNPOD_API_KEY", key)
+    for answer in _echo(key):
+        shop.broken = answer
+        for output in ("table", "json"):
+            result = run("provider", "check", "runpod", "-o", output)
+            assert result.code != 0
+            assert key not in result.out + result.err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -23,7 +23,7 @@ from tracker.cli.poll import OWN_FILES
 if TYPE_CHECKING:
     from tracker.collect import Digest
     from tracker.domain.offer import Offer
-    from tracker.provider import ParseError, Payload, Provider, ProviderConfig
+    from tracker.provider import Payload, Provider, ProviderConfig
 
 RECORDING_FORMAT = "gpucost-recording/1"
 MAX_FILE_BYTES = 512 * 2**20
@@ -147,7 +147,7 @@ def _fetch(app: App, it: Provider[Any], config: ProviderConfig) -> list[Payload]
         try:
             return list(asyncio.run(fetch_once(collector, it, config, CHECK_DEADLINE_S)))
         except FetchError as error:
-            raise Exit(EXIT_ALL_FAILED, f"{it.name}: {error}") from None
+            raise Exit(EXIT_ALL_FAILED, f"{it.name}: {app.redactor(str(error))}") from None
 
 
 def _print(
@@ -161,10 +161,10 @@ def _print(
     try:
         found = digest(it, payloads, app.catalogue, fx={}, known=Known(), rules=app.rules())
     except ParseError as error:
-        raise _unusable(it, error, files) from None
+        raise _unusable(it, app.redactor(str(error)), files) from None
     rows = [_row(o, None) for o in found.accepted]
     rows += [_row(h.offer, f"{h.gate}: {h.reason}") for h in found.held]
-    document = _document(it, found)
+    document = _document(it, found, app.redactor)
     if output in ("table", "wide"):
         _table(rows, document, wide=output == "wide")
     else:
@@ -173,7 +173,7 @@ def _print(
         raise Exit(EXIT_NO_MATCH, f"{it.name}: no offers in the answer; see the reasons above")
 
 
-def _unusable(it: Provider[Any], error: ParseError, files: Sequence[Path]) -> Exit:
+def _unusable(it: Provider[Any], error: str, files: Sequence[Path]) -> Exit:
     """The exit for answers, or files, of which nothing can be used."""
     named = f"{' or '.join(map(str, files))}: " if files else ""
     if it.name == OWN_FILES:  # a file that the user wrote, not an answer; the error names it
@@ -185,7 +185,7 @@ def _unusable(it: Provider[Any], error: ParseError, files: Sequence[Path]) -> Ex
     )
 
 
-def _document(it: Provider[Any], found: Digest) -> dict[str, Any]:
+def _document(it: Provider[Any], found: Digest, redact: Callable[[str], str]) -> dict[str, Any]:
     samples = {r.reason: r.sample for r in reversed(found.rejected)}
     # Of an answer one sample of each reason is enough; of one's own files every mistake counts.
     own = it.name == OWN_FILES
@@ -199,7 +199,7 @@ def _document(it: Provider[Any], found: Digest) -> dict[str, Any]:
         "duplicates": found.assessment.duplicates,
         "rejected_total": len(found.rejected),
         "rejected": [
-            {"reason": reason, "count": n, "sample": sample}
+            {"reason": reason, "count": n, "sample": redact(sample)}
             for (reason, sample), n in counted.most_common()
         ],
         "unmapped": [{"name": u.name, "vram": u.vram, "rows": u.rows} for u in found.unmapped],
