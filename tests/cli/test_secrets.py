@@ -72,9 +72,11 @@ def test_a_check_does_not_print_a_key_that_the_server_sends_back(
     shop: Shop, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RUNPOD_API_KEY", key)
-    for answer in _echo(key):
+    odd = {"id": f"GPU {key}", "displayName": "odd", "memoryInGb": 80}  # becomes a reject's sample
+    for answer in [*_echo(key), json_answer({"data": {"gpuTypes": [*shop.types, odd]}})]:
         shop.broken = answer
         for output in ("table", "json"):
             result = run("provider", "check", "runpod", "-o", output)
-            assert result.code != 0
             assert key not in result.out + result.err
+    assert result.code == 0
+    assert result.json()["rejected_total"] == 1
