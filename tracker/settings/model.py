@@ -23,9 +23,10 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, Setting
 
 from tracker.settings import sources
 from tracker.settings.errors import explain
+from tracker.settings.service import AlertSettings, DaemonSettings
 from tracker.settings.sources import PREFIX, SettingsError
 
-_TABLES = ("aliases", "http", "providers", "quality")
+_TABLES = ("alerts", "aliases", "daemon", "http", "providers", "quality")
 _SECRET_WORDS = ("key", "token", "secret", "password")
 
 
@@ -127,6 +128,8 @@ class Settings(BaseSettings):
     poll_deadline_seconds: Seconds | None = None
     http: HttpSettings = HttpSettings()
     quality: QualitySettings = QualitySettings()
+    daemon: DaemonSettings = DaemonSettings()
+    alerts: AlertSettings = AlertSettings()
     log_level: LogLevel = "warning"
     log_format: LogFormat = "text"
 
@@ -155,7 +158,8 @@ class Settings(BaseSettings):
 
     def secret_values(self) -> tuple[str, ...]:
         """Every secret held here, for the redactor."""
-        found = [] if self.database_url is None else [self.database_url.get_secret_value()]
+        urls = (self.database_url, self.daemon.lock_database_url, self.daemon.heartbeat_url)
+        found = [url.get_secret_value() for url in urls if url is not None]
         return tuple(found + list(_secrets_in(self.providers)))
 
 

@@ -17,8 +17,10 @@ SYSTEM_CONFIG = Path("/etc/gpucost/gpucost.toml")
 
 # The keys of gpucost.toml. Written out so that a typo is found without loading the models.
 FIELDS = (
+    "alerts",
     "aliases",
     "archive_retention_days",
+    "daemon",
     "data_dir",
     "database_url",
     "http",

@@ -1,0 +1,1 @@
+"""Alerts: rules read, evaluated on one snapshot, and their notices delivered."""

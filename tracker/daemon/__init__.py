@@ -1,0 +1,1 @@
+"""The background service: when each provider is polled, who leads, how it starts and ends."""

@@ -1,0 +1,1 @@
+"""The channels that a notice can take: log, webhook, mail, and what Apprise knows."""

@@ -1,0 +1,48 @@
+"""``[daemon]`` and ``[alerts]``: how the background service runs, and where notices go."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+
+
+class DaemonSettings(BaseModel):
+    """``[daemon]``. Times in seconds.
+
+    ``listen`` and ``port`` are where /livez, /readyz and /metrics are served (port 0: any free
+    one; ``serve`` false: not at all). ``drain_seconds`` is how long a poll under way may take to
+    end after SIGTERM. ``heartbeat_url`` is fetched after every good evaluation of the alerts, for
+    a dead man's switch. ``lock_database_url`` reaches the same database without a pooler in
+    between (default: the database itself); the lock that decides who leads needs a session.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    serve: bool = True
+    listen: str = "127.0.0.1"
+    port: int = Field(default=9753, ge=0, le=65_535)
+    drain_seconds: Seconds = 10
+    heartbeat_url: SecretStr | None = None
+    lock_database_url: SecretStr | None = None
+
+
+class AlertSettings(BaseModel):
+    """``[alerts]``. Rules and channels are raw tables, checked one by one where they are used, so
+    that a mistake in one stops no other.
+
+    ``default_channels`` are those of a rule that names none. ``allow_private_targets`` lets
+    webhooks go to loopback and private addresses. ``group_wait_seconds`` is how long a notice waits
+    for others that go to the same channel. ``give_up_hours`` bounds the retries of one notice.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    rules: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    channels: dict[str, dict[str, Any]] = Field(default_factory=dict, repr=False)
+    default_channels: tuple[str, ...] = ("log",)
+    allow_private_targets: bool = False
+    group_wait_seconds: float = Field(default=30, ge=0, le=3600)
+    give_up_hours: float = Field(default=24, gt=0, le=24 * 30)

@@ -1,0 +1,1 @@
+"""What the daemon serves over HTTP: whether it lives, whether it is ready, and its metrics."""
