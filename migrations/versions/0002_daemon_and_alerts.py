@@ -92,6 +92,7 @@ CREATE TABLE alert_outbox (
     due_at timestamptz NOT NULL,
     lease_until timestamptz,
     lease_by TEXT,
+    batch TEXT,
     ended_at timestamptz,
     last_error TEXT,
     CONSTRAINT alert_outbox_pkey PRIMARY KEY (id),

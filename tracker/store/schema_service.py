@@ -121,6 +121,8 @@ alert_event = Table(
 )
 
 alert_outbox = Table(
+    # ``batch`` is the message that a row goes out in, alone or with others. It is kept until the
+    # row ends, so that an attempt whose outcome is unknown is repeated under the same id.
     "alert_outbox",
     metadata,
     _need("id", BigInteger, Identity(always=True), primary_key=True),
@@ -137,6 +139,7 @@ alert_outbox = Table(
     _instant("due_at"),
     _instant("lease_until", nullable=True),
     Column("lease_by", Text),
+    Column("batch", Text),
     _instant("ended_at", nullable=True),
     Column("last_error", Text),
     UniqueConstraint("rule", "seq", "channel", "kind"),
