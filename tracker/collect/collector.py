@@ -56,6 +56,7 @@ class PollOutcome:
     bytes: int = 0
     seconds: float = 0.0
     retry_after_s: float | None = None
+    http_status: int | None = None  # of the answer that made it fail
     digest: Digest | None = None
 
     @property
@@ -96,6 +97,7 @@ class Collector:
         result: Digest | None = None
         failure: str | None = None
         retry_after_s: float | None = None
+        http_status: int | None = None
         requests = received = 0
         try:
             seconds = _deadline(provider, deadline_s)
@@ -107,6 +109,7 @@ class Collector:
                     requests, received = http.stats.requests, http.stats.bytes
         except FetchError as error:
             failure, retry_after_s = self._line(str(error)), error.retry_after_s
+            http_status = error.status
         except ParseError as error:
             failure = (
                 f"unexpected answer: {self._line(str(error))}; if it stays so, please report it "
@@ -116,7 +119,7 @@ class Collector:
             _raise_if_fatal(error)
             failure = self._line(f"its answer cannot be used: {registry.summary(error)}")
         outcome = replace(
-            _outcome(provider, result, failure, retry_after_s),
+            _outcome(provider, result, failure, retry_after_s), http_status=http_status,
             requests=requests, bytes=received, seconds=time.monotonic() - clock,
         )  # fmt: skip
         outcome = replace(outcome, reason=outcome.reason and self.redact(outcome.reason))
@@ -278,6 +281,12 @@ async def fetch_once(
         return await collector.fetch(provider, config, http, deadline_s)
 
 
+def interval(provider: Provider[Any], config: ProviderConfig) -> timedelta:
+    """How often *provider* is polled: as configured, but never more often than it allows."""
+    every = timedelta(seconds=config.every_seconds) if config.every_seconds else provider.every
+    return max(every, provider.facts.min_every)
+
+
 def _deadline(provider: Provider[Any], asked_s: float | None) -> float:
     own = provider.poll_deadline.total_seconds()
     return own if asked_s is None else min(own, asked_s)
@@ -314,8 +323,7 @@ def _row(
     now: datetime,
 ) -> Poll:
     """The poll as the store takes it. Prices are of the moment the first answer came."""
-    every = timedelta(seconds=config.every_seconds) if config.every_seconds else provider.every
-    every = max(every, provider.facts.min_every)
+    every = interval(provider, config)
     result = outcome.digest
     facts = {
         field.name: getattr(provider.facts, field.name) for field in fields(provider.facts)

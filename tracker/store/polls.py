@@ -8,7 +8,7 @@ may record at once. A process killed at any moment leaves nothing half-written.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -44,10 +44,14 @@ class _Memory:
 
 
 class Recorder:
-    """Records polls. One for a process; safe to use from several threads."""
+    """Records polls. One for a process; safe to use from several threads.
 
-    def __init__(self, engine: Engine) -> None:
+    *guard* is called first in each transaction, and refuses it by raising a StoreError.
+    """
+
+    def __init__(self, engine: Engine, guard: Callable[[Cursor], None] | None = None) -> None:
         self._engine = engine
+        self._guard = guard
         self._memory: dict[str, _Memory] = {}
         self._months: set[datetime] = set()
         self._slugs: set[str] = set()
@@ -134,6 +138,8 @@ class Recorder:
                 connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]
                 try:
                     with connection.cursor() as cursor:
+                        if self._guard is not None:
+                            self._guard(cursor)
                         yield cursor
                     connection.commit()
                 except BaseException:
