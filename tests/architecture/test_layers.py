@@ -41,6 +41,9 @@ def test_import_layers_hold() -> None:
         ("click", "tracker/cli/"),
         ("selectolax", "providers/"),
         ("pydantic_settings", "tracker/settings/"),
+        ("prometheus_client", "tracker/web/metrics.py"),
+        ("starlette", "tracker/web/"),
+        ("uvicorn", "tracker/web/"),
     ],
 )
 def test_each_library_has_one_owner(library: str, owner: str) -> None:

@@ -1,0 +1,104 @@
+"""The daemon's own pages for machines: /livez, /readyz, /status and /metrics."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Protocol
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tracker.web.metrics import Metrics
+
+# Nothing here is a page for people, and none of it may be kept, framed or read by another site.
+SECURITY_HEADERS = (
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+)
+
+
+class StatusSource(Protocol):
+    """What the daemon knows of itself.
+
+    ``alive`` is asked in the event loop and must answer at once. ``ready`` and ``status`` are
+    asked in another thread and may read the database; ``ready`` gives what is missing, one line
+    each and none when ready. ``status`` may hold datetimes and Decimals; no secrets.
+    """
+
+    def alive(self) -> bool: ...
+    def ready(self) -> tuple[bool, list[str]]: ...
+    def status(self) -> dict[str, Any]: ...
+
+
+def make_web(status: StatusSource, metrics: Metrics) -> Starlette:
+    """The application that answers for one daemon."""
+
+    async def livez(request: Request) -> Response:
+        # Not in a thread: that the loop answers is what is asked.
+        alive = status.alive()
+        return PlainTextResponse("ok\n" if alive else "not alive\n", 200 if alive else 503)
+
+    def readyz(request: Request) -> Response:
+        ready, missing = status.ready()
+        return PlainJson({"ready": ready, "missing": missing}, 200 if ready else 503)
+
+    def tell(request: Request) -> Response:
+        return PlainJson(status.status())
+
+    def scrape(request: Request) -> Response:
+        body, content_type = metrics.render(request.headers.get("accept", ""))
+        return Response(body, headers={"content-type": content_type})
+
+    pages = {"/livez": livez, "/readyz": readyz, "/status": tell, "/metrics": scrape}
+    return Starlette(
+        routes=[Route(path, page, methods=["GET"]) for path, page in pages.items()],
+        middleware=[Middleware(SecurityHeaders)],
+    )
+
+
+class PlainJson(JSONResponse):
+    """JSON with times in ISO format, durations in seconds and amounts as strings."""
+
+    def render(self, content: Any) -> bytes:
+        """See JSONResponse."""
+        text = json.dumps(content, default=_plain, ensure_ascii=False, indent=1)
+        return f"{text}\n".encode()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, date | datetime):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    raise TypeError(f"{type(value).__name__} is no JSON")
+
+
+class SecurityHeaders:
+    """ASGI middleware that puts SECURITY_HEADERS on every answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and add the headers to what comes back."""
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], *SECURITY_HEADERS]}
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
