@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted([*ROOT.glob("tracker/**/*.py"), *ROOT.glob("providers/**/*.py")])
+DOMAIN = [p for p in MODULES if "domain" in p.parts]
 
 
 def _imports(path: Path) -> set[str]:
@@ -75,7 +76,7 @@ def _only_for_types(path: Path, library: str) -> bool:
     return all(text in guarded for text in everywhere)
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if "domain" in p.parts], ids=lambda p: p.name)
+@pytest.mark.parametrize("path", DOMAIN, ids=lambda p: str(p.relative_to(ROOT)))
 def test_the_domain_is_pure(path: Path) -> None:
     allowed = set(sys.stdlib_module_names) | {"tracker"}
     assert _imports(path) <= allowed
