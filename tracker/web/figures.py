@@ -118,7 +118,7 @@ class StoreFigures:
         self, connection: psycopg.Connection[Any], health: Iterable[ProviderHealth], now: datetime
     ) -> Prices:
         jobs = tuple(self._jobs())
-        mark = (tuple((h.provider.slug, h.provider.last_ok_at) for h in health), jobs_mark(jobs))
+        mark = (tuple((h.provider.slug, h.provider.last_ok_at) for h in health), jobs)
         if self._prices is not None:
             known, prices = self._prices
             # A clock that was set back must not keep old prices alive.
@@ -127,11 +127,6 @@ class StoreFigures:
         prices = read_prices(connection, self._catalogue, jobs, now)
         self._prices = (mark, prices)
         return prices
-
-
-def jobs_mark(jobs: Iterable[Job]) -> tuple[int, ...]:
-    """Tells whether the jobs are still the same objects."""
-    return tuple(id(job) for job in jobs)
 
 
 def read_prices(

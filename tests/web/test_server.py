@@ -1,0 +1,211 @@
+"""The daemon's pages over real connections: what they answer, and who else may be heard."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import socket
+import threading
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from tests.web.world import Status, ask, serving
+from tracker.web.app import SECURITY_HEADERS, make_web
+from tracker.web.metrics import Metrics
+from tracker.web.server import CannotListen, listen, serve
+
+
+def test_alive_and_ready() -> None:
+    async def main() -> None:
+        status = Status()
+        async with serving(status) as url:
+            assert (await ask(f"{url}/livez")).status == 200
+            assert json.loads((await ask(f"{url}/readyz")).text) == {"ready": True, "missing": []}
+            status.living = False
+            status.missing = ["no provider is configured"]
+            assert (await ask(f"{url}/livez")).status == 503
+            ready = await ask(f"{url}/readyz")
+        assert ready.status == 503
+        assert json.loads(ready.text)["missing"] == ["no provider is configured"]
+
+    asyncio.run(main())
+
+
+def test_status_is_json_of_plain_values() -> None:
+    at = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+    told = {
+        "providers": {"runpod": {"last_ok_at": at, "age": timedelta(minutes=2), "state": "ok"}},
+        "price": Decimal("2.690"), "names": frozenset({"b", "a"}), "nothing": None,
+    }  # fmt: skip
+
+    async def main() -> None:
+        async with serving(Status(told=told)) as url:
+            got = await ask(f"{url}/status")
+        assert got.headers["content-type"] == "application/json"
+        assert json.loads(got.text) == {
+            "providers": {
+                "runpod": {"last_ok_at": "2026-03-01T12:00:00+00:00", "age": 120, "state": "ok"}
+            },
+            "price": "2.690", "names": ["a", "b"], "nothing": None,
+        }  # fmt: skip
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected"),
+    [
+        ("GET", "/livez", 200), ("GET", "/readyz", 200), ("GET", "/status", 200),
+        ("GET", "/metrics", 200), ("HEAD", "/metrics", 200), ("POST", "/metrics", 405),
+        ("DELETE", "/status", 405), ("GET", "/", 404), ("GET", "/../etc/passwd", 404),
+    ],
+)  # fmt: skip
+def test_every_answer_has_the_security_headers(method: str, path: str, expected: int) -> None:
+    async def main() -> None:
+        async with serving() as url:
+            got = await ask(f"{url}{path}", method=method)
+        assert got.status == expected
+        for name, value in SECURITY_HEADERS:
+            assert got.headers[name.decode()] == value.decode()
+        assert got.headers["server"] is None
+        assert got.headers["access-control-allow-origin"] is None
+
+    asyncio.run(main())
+
+
+def test_a_failure_tells_the_client_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Status):
+        def status(self) -> dict[str, object]:
+            raise RuntimeError("planted-secret")
+
+    async def main() -> None:
+        async with serving(Broken()) as url:
+            got = await ask(f"{url}/status")
+            assert (await ask(f"{url}/livez")).status == 200
+        assert got.status == 500
+        assert "planted-secret" not in got.text
+        assert "Traceback" not in got.text
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(main())
+    assert "planted-secret" in caplog.text  # whoever runs it learns what it was
+
+
+def test_a_slow_database_holds_up_readiness_only() -> None:
+    asked, answer = threading.Event(), threading.Event()
+
+    class Slow(Status):
+        def ready(self) -> tuple[bool, list[str]]:
+            asked.set()
+            answer.wait(30)
+            return True, []
+
+    async def main() -> None:
+        async with serving(Slow()) as url:
+            ready = asyncio.create_task(ask(f"{url}/readyz"))
+            await asyncio.to_thread(asked.wait, 10)
+            assert (await ask(f"{url}/livez")).status == 200
+            assert not ready.done()
+            answer.set()
+            assert (await ready).status == 200
+
+    asyncio.run(main())
+
+
+def test_signals_stay_with_the_daemon() -> None:
+    async def main() -> None:
+        stop, caught = asyncio.Event(), asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, caught.set)
+        before = {sig: signal.getsignal(sig) for sig in (signal.SIGINT, signal.SIGTERM)}
+        app, ports = make_web(Status(), Metrics()), asyncio.Queue[int]()
+        task = asyncio.create_task(serve(app, "127.0.0.1", 0, stop, ports.put_nowait))
+        port = await asyncio.wait_for(ports.get(), 10)
+        assert {sig: signal.getsignal(sig) for sig in before} == before
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(caught.wait(), 10)
+        # It is for the daemon to say when the pages go.
+        assert (await ask(f"http://127.0.0.1:{port}/livez")).status == 200
+        stop.set()
+        await asyncio.wait_for(task, 10)
+        assert {sig: signal.getsignal(sig) for sig in before} == before
+
+    asyncio.run(main())
+
+
+def test_stopping_waits_for_nobody_who_only_holds_a_connection() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with serving() as url:
+            port = int(url.rpartition(":")[2])
+            _, idle = await asyncio.open_connection("127.0.0.1", port)
+            _, half = await asyncio.open_connection("127.0.0.1", port)
+            half.write(b"GET /livez HTTP/1.1\r\nHost: x\r\n")  # and never the empty line
+            await half.drain()
+            assert (await ask(f"{url}/livez")).status == 200
+            start = loop.time()
+        assert loop.time() - start < 5
+        for writer in (idle, half):
+            writer.close()
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+
+    asyncio.run(main())
+
+
+def test_cancelling_frees_the_port() -> None:
+    async def main() -> None:
+        ports = asyncio.Queue[int]()
+        app = make_web(Status(), Metrics())
+        task = asyncio.create_task(
+            serve(app, "127.0.0.1", 0, asyncio.Event(), ports.put_nowait)
+        )  # fmt: skip
+        port = await asyncio.wait_for(ports.get(), 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 10)
+        listen("127.0.0.1", port).close()
+
+    asyncio.run(main())
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        held.listen()
+        port = held.getsockname()[1]
+        with pytest.raises(CannotListen, match=rf"port {port} \(address already in use\): set "):
+            listen("127.0.0.1", port)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.8.7.6"])
+def test_loopback_needs_no_leave(host: str, caplog: pytest.LogCaptureFixture) -> None:
+    with listen(host, 0) as opened:
+        assert opened.getsockname()[1] > 0
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])  # noqa: S104 - refused, which is the point
+def test_other_machines_are_let_in_only_on_purpose(
+    host: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(CannotListen, match=r'set listen = "'):
+        listen(host, 0)
+    try:
+        listen(host, 0, remote=True).close()
+    except CannotListen:
+        assert host == "::", "a machine without IPv6"
+        return
+    assert "without a password" in caplog.text
+
+
+@pytest.mark.parametrize("host", ["no such host.invalid", "", "a" * 300, "-"])
+def test_an_address_that_is_none_is_told_in_one_line(host: str) -> None:
+    with pytest.raises(CannotListen) as caught:
+        listen(host, 0)
+    assert "\n" not in str(caught.value)
+    assert "daemon" in str(caught.value)
