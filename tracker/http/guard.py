@@ -164,7 +164,7 @@ def _private(host: str) -> bool:
     except OSError:
         # A name without a dot is only known inside a network.
         return "." not in name or name.endswith(_PRIVATE_DOMAINS)
-    return not _is_public(address)
+    return not is_public(address)
 
 
 def _resolved_name(host: str) -> str:
@@ -177,13 +177,14 @@ def _resolved_name(host: str) -> str:
     return name.rstrip(".")
 
 
-def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+def is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Whether *address* is in the public network, IPv4 addresses inside IPv6 ones included."""
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
         if any(address in network for network in _WITH_IPV4):
             inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
         if inner is not None:
-            return _is_public(inner)
+            return is_public(inner)
     return address.is_global and not address.is_multicast
 
 

@@ -1,0 +1,169 @@
+"""Everything that Apprise knows (Slack, Discord, Telegram, ntfy, Teams, PagerDuty, …), as an extra.
+
+One URL a channel, so that each target has its own result and its own retries. Apprise's retries
+are off: the outbox tries again. Of what went wrong Apprise only tells its log, which is read here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+
+from tracker.http.guard import is_public
+from tracker.notify.channel import (
+    ECHO_CHARACTERS,
+    Notice,
+    Permanent,
+    SendError,
+    Transient,
+    shortened,
+)
+from tracker.notify.thread import Hand
+from tracker.telemetry import Redactor, one_line
+
+if TYPE_CHECKING:
+    from apprise import NotifyBase
+
+MISSING = "Apprise is not installed: pip install 'gpucost[notify]'"
+
+_TOTAL_S = 90.0  # some services let their clients wait between two messages
+_STATUS = re.compile(r"\berror=(\d{3})\b")
+_TRANSIENT = frozenset({408, 425, 429})
+# Schemes whose URL names any host at all, as a webhook's does. A look-up of another's "host" could
+# tell a token to the name server.
+_ANY_HOST = frozenset({"json", "jsons", "xml", "xmls", "form", "forms"})
+
+
+class AppriseChannel:
+    """Sends through one Apprise URL."""
+
+    kind = "apprise"
+    groups = True
+
+    def __init__(
+        self,
+        name: str,
+        url: SecretStr,
+        *,
+        allow_private: bool = False,
+        redactor: Redactor,
+        max_characters: int | None = None,
+        total_s: float = _TOTAL_S,
+    ) -> None:
+        self.name = name
+        self.max_characters = max_characters or 4000
+        self._url = url
+        self._allow_private = allow_private
+        self._redactor = redactor
+        self._own_limit = max_characters is not None
+        self._total_s = total_s
+        self._hand = Hand()
+        self._plugin: NotifyBase | None = None
+
+    async def send(self, notice: Notice) -> None:
+        """Send it. Raises Transient or Permanent."""
+        try:
+            async with asyncio.timeout(self._total_s):
+                await self._hand.run(lambda: self._send(notice))
+        except TimeoutError:
+            raise Transient(f"not done within {self._total_s:g} s") from None
+        except SendError:
+            raise
+        except Exception as error:  # a plugin's own trouble
+            raise Transient(f"failed ({type(error).__name__})") from None
+
+    def _send(self, notice: Notice) -> None:
+        with _overheard() as said:
+            plugin = self._loaded()
+            self._check_target()
+            limit = plugin.body_maxlen or self.max_characters
+            body = notice.text if self._own_limit else shortened(notice.text, limit)
+            sent = plugin.notify(
+                body=body, title=one_line(notice.subject, plugin.title_maxlen or None)
+            )
+        if not sent:
+            raise self._failure(said)
+
+    def _loaded(self) -> NotifyBase:
+        if self._plugin is None:
+            try:
+                import apprise
+            except ImportError:
+                raise Permanent(MISSING) from None
+            # It writes the paths of requests at debug level, and they are credentials.
+            logging.getLogger("urllib3").setLevel(logging.WARNING)
+            asset = apprise.AppriseAsset(
+                app_id="gpucost", app_desc="gpucost", app_url="", async_mode=False,
+                http_redirects=False, default_service_retry=0, secure_logging=True,
+                storage_mode=apprise.PersistentStoreMode.MEMORY,
+            )  # fmt: skip
+            # As text: the schemes of Apprise's own plugins and no others.
+            plugin = apprise.Apprise.instantiate(self._url.get_secret_value(), asset=asset)
+            if plugin is None:
+                raise Permanent(
+                    "not a URL that Apprise knows: see https://github.com/caronc/apprise/wiki"
+                )
+            self._plugin = plugin
+        return self._plugin
+
+    def _check_target(self) -> None:
+        """Raises Permanent when the URL names a host in a private network, and none may be.
+
+        What Apprise connects to a moment later is its own look-up.
+        """
+        parts = urlsplit(self._url.get_secret_value())
+        if self._allow_private or parts.scheme.lower() not in _ANY_HOST:
+            return
+        try:
+            found = socket.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError):
+            raise Transient("its host's name cannot be looked up") from None
+        addresses = {str(address[0]).partition("%")[0] for *_, address in found}
+        if not all(is_public(ipaddress.ip_address(address)) for address in addresses):
+            raise Permanent(
+                "it is in a private network: set alerts.allow_private_targets to send there"
+            )
+
+    def _failure(self, said: list[str]) -> SendError:
+        told = " ".join(said[-1:])
+        shown = one_line(self._redactor(one_line(self._redactor(told))), ECHO_CHARACTERS)
+        found = _STATUS.search(told)
+        status = int(found[1]) if found else 0
+        final = 400 <= status <= 499 and status not in _TRANSIENT
+        return (Permanent if final else Transient)(shown or "Apprise could not send it")
+
+
+class _Ear(logging.Handler):
+    """Keeps the warnings of one thread."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.said: list[str] = []
+        self._thread = threading.get_ident()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.thread == self._thread:
+            self.said.append(record.getMessage())
+
+
+@contextlib.contextmanager
+def _overheard() -> Iterator[list[str]]:
+    """What Apprise says in this thread, which goes to no other log: it may name a URL."""
+    logger: Any = logging.getLogger("apprise")
+    ear = _Ear()
+    logger.propagate = False
+    logger.addHandler(ear)
+    try:
+        yield ear.said
+    finally:
+        logger.removeHandler(ear)

@@ -1,0 +1,50 @@
+"""Blocking libraries: one thread a channel, that may hang without holding anything else up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+
+from tracker.notify.channel import Transient
+
+
+class Hand:
+    """Runs one blocking call at a time in a thread of its own.
+
+    Not in the event loop's pool: a library that waits for ever would use it up, one try after the
+    other. Here the next try is refused as long as the last one hangs.
+    """
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+
+    async def run(self, call: Callable[[], None]) -> None:
+        """Wait for *call*. Raises what it raises; Transient while an earlier call still runs."""
+        if self._thread is not None and self._thread.is_alive():
+            raise Transient("the attempt before this one still hangs")
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+
+        def finish(error: BaseException | None) -> None:
+            if done.done():  # nobody waits any more
+                return
+            if error is None:
+                done.set_result(None)
+            else:
+                done.set_exception(error)
+
+        def work() -> None:
+            error: BaseException | None = None
+            try:
+                call()
+            except Exception as raised:
+                error = raised
+            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+                loop.call_soon_threadsafe(finish, error)
+
+        self._thread = threading.Thread(target=work, name="gpucost-notify", daemon=True)
+        self._thread.start()
+        await done
+        self._thread.join()  # it has nothing left to do
