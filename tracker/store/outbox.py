@@ -141,7 +141,7 @@ class Outbox:
 
     *guard* is called in each claim, so that only the leader claims. What has been sent may be
     marked by who has sent it, leader or not: the lease's token fences that. Times (``now``) are
-    the caller's, aware UTC. Methods raise StoreError.
+    the caller's, aware UTC. A holder's name has no blanks. Methods raise StoreError.
     """
 
     def __init__(self, engine: Engine, guard: Guard | None = None) -> None:
@@ -215,9 +215,17 @@ class Outbox:
             {"due_at": min(due_at, now + MAX_WAIT), "error": error},
         )
 
-    def release(self, claim: Claim, now: datetime) -> int:
-        """Put back at once: nothing is known of this attempt."""
-        return self._mark(claim, "status = 'pending', due_at = %(now)s", {"now": now})
+    def release_all(self, holder: str, now: datetime) -> int:
+        """Put back at once what *holder* has claimed and not marked: it ends, and the next one
+        need not wait for the leases. Of these attempts nothing is known."""
+        with transaction(self._engine) as cursor:
+            cursor.execute(
+                "UPDATE alert_outbox SET status = 'pending', due_at = %(now)s, lease_by = NULL,"
+                " lease_until = NULL"
+                " WHERE status = 'sending' AND split_part(lease_by, ' ', 1) = %(holder)s",
+                {"holder": holder, "now": now},
+            )
+            return cursor.rowcount
 
     def _end(self, claim: Claim, status: str, now: datetime, error: str | None) -> int:
         return self._mark(
