@@ -137,6 +137,7 @@ def _readable(name: str) -> None:
 
 
 def _answer(app: App, job: Job, filters: Filters, options: Mapping[str, Any]) -> CheapestReport:
+    from tracker.report.asked import ask
     from tracker.report.cheapest import cheapest_report
     from tracker.report.discounts import DiscountBook
     from tracker.report.health import check_providers
@@ -148,15 +149,13 @@ def _answer(app: App, job: Job, filters: Filters, options: Mapping[str, Any]) ->
     wanted = frozenset().union(*(app.catalogue.select(name) for name in names))
     with app.reading() as connection:
         check_providers(connection, filters.providers)
-        offers = reads.live_offers(connection, gpu_keys=wanted, as_of=as_of)
-        listed = {o.provider for o in offers if o.fallback}
-        shelves = reads.live_shelves(connection, sellers=listed, now=now, as_of=as_of)
-        total = reads.count_live_offers(connection, as_of=as_of)
+        asked = ask(connection, filters, wanted, now, as_of)
         discounts = DiscountBook.at(reads.discounts(connection, now), now)
     return cheapest_report(
-        offers, job, replace(filters, gpus=names), app.catalogue, now,
+        asked.offers, job, filters._replace(gpus=names), app.catalogue, now,
         top=None if options["show_all"] else options["top"],
-        total_offers=total, shelves=shelves, discounts=discounts,
+        total_offers=asked.total, left_out=asked.left_out, shelves=asked.shelves,
+        discounts=discounts,
         compare=_pair(app, job, options["compare"]),
     )  # fmt: skip
 

@@ -22,6 +22,7 @@ COMMANDS = {
     "offers": ("offers", "offers", "What can be rented now, at what price."),
     "explain": ("explain", "explain", "Where one offer's price comes from."),
     "poll": ("poll", "poll", "Ask providers for their prices now and record them."),
+    "daemon": ("daemon", "daemon", "Poll and alert in the background, for months."),
     "providers": ("providers", "providers", "Each provider's health, age and counts."),
     "provider": ("provider", "provider", "Check, record or parse one provider's answers."),
     "db": ("db", "db", "The database: status, upgrade, start, stop."),
@@ -89,7 +90,9 @@ def main() -> None:
     gc.set_threshold(100_000, 50, 50)
     # A service manager's stop is an orderly end: an embedded server must not outlive the command.
     signal.signal(signal.SIGTERM, _terminated)
-    sys.exit(_run())
+    code = _run()
+    gc.freeze()  # nor once more at the end, in what the end of the process frees anyway
+    sys.exit(code)
 
 
 def _terminated(_signal: int, _frame: object) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
@@ -76,7 +75,7 @@ def offers(obj: dict[str, Any], /, **options: Any) -> None:
     """
     app = App(obj["config"])
     refuse_all_with_top(options["show_all"])
-    filters = replace(filters_from(options), min_gpus=options["gpus"])
+    filters = filters_from(options)._replace(min_gpus=options["gpus"])
     try:
         if options["quarantined"]:
             _quarantined(app, filters, options)
@@ -89,28 +88,26 @@ def offers(obj: dict[str, Any], /, **options: Any) -> None:
 
 
 def _offers(app: App, filters: Filters, options: dict[str, Any]) -> None:
-    from tracker.report.filters import OTHER_GPUS, STALE, is_stale, nothing_left, select
+    from tracker.report.asked import ask
+    from tracker.report.filters import STALE, is_stale, nothing_left, select
     from tracker.report.health import check_providers
-    from tracker.store import reads
 
     as_of = options["as_of"]
     now = as_of or datetime.now(UTC)
     wanted = _keys(app, filters)
     if wanted and all(is_slice(key) for key in wanted):
-        filters = replace(filters, include_slices=True)
+        filters = filters._replace(include_slices=True)
     with app.reading() as connection:
         check_providers(connection, filters.providers)
-        live = reads.live_offers(connection, gpu_keys=wanted, as_of=as_of)
-        listed = {o.provider for o in live if o.fallback}
-        shelves = reads.live_shelves(connection, sellers=listed, now=now, as_of=as_of)
-        total = reads.count_live_offers(connection, as_of=as_of)
-    selection = select(live, filters, app.catalogue, now, shelves=shelves)
-    if total > selection.total:
-        selection.excluded[OTHER_GPUS] += total - selection.total
+        asked = ask(connection, filters, wanted, now, as_of)
+    selection = select(
+        asked.offers, filters, app.catalogue, now,
+        total_offers=asked.total, left_out=asked.left_out, shelves=asked.shelves,
+    )  # fmt: skip
     kept = sorted(selection.kept, key=_order)
     shown = kept if options["show_all"] else kept[: options["top"]]
     rows = [bills.offer_row(o, now, is_stale(o, now)) for o in shown]
-    footer = render.footer(len(kept), total, selection.excluded)
+    footer = render.footer(len(kept), asked.total, selection.excluded)
     if options["output"] in ("table", "wide"):
         if rows:
             _table(rows, wide=options["output"] == "wide")
@@ -119,7 +116,7 @@ def _offers(app: App, filters: Filters, options: dict[str, Any]) -> None:
             render.say(f"{len(kept) - len(shown):,} more; --all shows them")
         render.say(footer)
     else:
-        document = {"as_of": now, "filters": filters.echo(), "offers_total": total,
+        document = {"as_of": now, "filters": filters.echo(), "offers_total": asked.total,
                     "offers_matching": len(kept), "excluded": dict(selection.excluded)}  # fmt: skip
         render.print_rows(options["output"], rows, COLUMNS, document, footer)
     if not kept:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -200,6 +199,8 @@ def _markets(names: tuple[str, ...]) -> tuple[str, ...]:
     markets = tuple(name.lower().replace("-", "_") for name in names)
     for name in markets:
         if name not in MARKETS:
+            import difflib
+
             near = difflib.get_close_matches(name, MARKETS, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(MARKETS)}"
             raise click.BadParameter(f"{name!r} is not a market; {hint}", param_hint="--market")

@@ -14,10 +14,9 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -180,8 +179,7 @@ def print_rows(output: str, rows: Sequence[Mapping[str, Any]], columns: Sequence
         click.echo(visible(footer), err=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """A column of a table. Those with the highest ``drop`` go first where a terminal is narrow;
     0 stays on every terminal."""
 

@@ -13,14 +13,13 @@ Not modelled: interruptions of spot machines, and the speed-up of more GPUs than
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracker.domain.job import Basis, Job, RuntimeEstimate
 from tracker.domain.money import HOURS_PER_MONTH, PerGpuHour, PerMachineHour
-from tracker.domain.offer import Market, Terms
+from tracker.domain.terms import Market, Terms
 
 if TYPE_CHECKING:
     from tracker.domain.offer import Offer
@@ -34,14 +33,13 @@ _HOUR_STEP = Decimal("1e-9")
 _TERM_MARKETS = (Market.MONTHLY, Market.RESERVED, Market.CAPACITY_BLOCK)
 
 
-@dataclass(frozen=True, slots=True)
-class CostInputs:
+class CostInputs(NamedTuple):
     """What of an offer decides its bill. ``gpu_count`` > 0; ``price`` is for the whole machine."""
 
     price: PerMachineHour
     gpu_count: Decimal
     market: Market
-    terms: Terms = field(default_factory=Terms)
+    terms: Terms = Terms()
     max_duration_hours: Decimal | None = None
 
     @classmethod

@@ -12,9 +12,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 Band = tuple[Decimal, Decimal]
 
@@ -22,8 +21,7 @@ Band = tuple[Decimal, Decimal]
 _FP8 = frozenset({"Ada", "Hopper", "Blackwell", "Blackwell Ultra", "CDNA3", "CDNA4"})
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
+class Gpu(NamedTuple):
     """One kind of GPU as offers are compared by: equal keys are the same thing.
 
     ``form_factor`` None means that nobody said which of several it is. ``vram_gb`` is the nominal
@@ -37,8 +35,7 @@ class Gpu:
     is_slice: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Unidentified:
+class Unidentified(NamedTuple):
     """Why an offer's GPU is not known.
 
     ``unmapped``: nobody knows the name. Otherwise the name is known, but what comes with it is
@@ -49,8 +46,7 @@ class Unidentified:
     unmapped: bool
 
 
-@dataclass(frozen=True, slots=True)
-class GpuSpec:
+class GpuSpec(NamedTuple):
     """A part of the catalogue. Compute in DENSE TFLOPS per GPU (tensor cores with FP32
     accumulation; fp64 and fp32 vector), bandwidths in GB/s, power in W. None: no source gives it.
     """
@@ -86,8 +82,7 @@ class GpuSpec:
     pcie_gen: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(NamedTuple):
     """All parts sold under one model name, the reference part first."""
 
     name: str
@@ -109,8 +104,7 @@ class Family:
         yield Gpu(f"{self.name}-SLICE", self.name, None, None, is_slice=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
+class Vocabulary(NamedTuple):
     """The words of aliases.toml."""
 
     noise: frozenset[str]

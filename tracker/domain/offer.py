@@ -16,19 +16,23 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tracker.domain.money import HOURS_PER_MONTH, PerGpuHour, PerMachineHour
+from tracker.domain.terms import Availability, Discount, Market, Terms
 
 if TYPE_CHECKING:
     from tracker.domain.gpu import Gpu
 
-
-class Market(StrEnum):
-    """How the machine is sold."""
-
-    ON_DEMAND = "on_demand"
-    SPOT = "spot"
-    RESERVED = "reserved"
-    MONTHLY = "monthly"
-    CAPACITY_BLOCK = "capacity_block"
+__all__ = [
+    "Availability",
+    "Discount",
+    "Extras",
+    "ListedOffer",
+    "Market",
+    "NativePrice",
+    "Offer",
+    "PriceKind",
+    "PriceUnit",
+    "Terms",
+]
 
 
 class PriceKind(StrEnum):
@@ -48,14 +52,6 @@ class PriceUnit(StrEnum):
     GPU_MONTH = "gpu_month"
 
 
-class Availability(StrEnum):
-    """Whether it can be rented now, as the provider says it."""
-
-    YES = "yes"
-    NO = "no"
-    UNKNOWN = "unknown"
-
-
 @dataclass(frozen=True, slots=True)
 class NativePrice:
     """An amount in the provider's own words: what is compared to see whether a price changed."""
@@ -72,19 +68,6 @@ class NativePrice:
         if self.unit in (PriceUnit.GPU_HOUR, PriceUnit.GPU_MONTH):
             return PerGpuHour(usd).for_machine(gpu_count)
         return PerMachineHour(usd)
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """How the machine is billed beside its hourly price. Part of an offer's identity."""
-
-    billing_increment_seconds: int | None = None
-    minimum_seconds: int | None = None
-    commitment_hours: int | None = None  # must be paid for at least this long
-    commitment_unknown: bool = False  # sold for a term that the provider did not state
-    disk_included_gb: Decimal | None = None
-    disk_usd_per_gb_hour: Decimal | None = None
-    egress_usd_per_gb: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,22 +163,6 @@ class Offer:
         )  # fmt: skip
         text = "\x1f".join(_canonical(part) for part in parts)
         return hashlib.blake2b(text.encode(), digest_size=16).digest()
-
-
-@dataclass(frozen=True, slots=True)
-class Discount:
-    """A negotiated percentage off a seller's list prices, typed by a person in a price book.
-
-    ``percent`` is in (0, 100). ``None`` in a selector means "all".
-    """
-
-    provider: str
-    percent: Decimal
-    valid_as_of: date
-    expires_at: datetime
-    gpu: str | None = None  # GPU key or family
-    market: Market | None = None
-    note: str | None = None
 
 
 def _canonical(part: object) -> str:

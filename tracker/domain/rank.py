@@ -12,11 +12,14 @@ import heapq
 from bisect import insort
 from collections.abc import Callable, Iterable
 from decimal import Decimal
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from tracker.domain.cost import Bill, CostInputs, Unpriceable, bill, lower_bound_usd
 from tracker.domain.job import Job, RuntimeEstimate
-from tracker.domain.offer import Availability, Market, Offer
+from tracker.domain.terms import Availability, Market
+
+if TYPE_CHECKING:
+    from tracker.domain.offer import Offer
 
 T = TypeVar("T")
 S = TypeVar("S")

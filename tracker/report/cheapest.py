@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import ROUND_FLOOR, Context, Decimal
+from typing import NamedTuple
 
 from tracker.domain.cost import (
     Bill,
@@ -22,18 +22,17 @@ from tracker.domain.cost import (
 from tracker.domain.gpu import Catalogue
 from tracker.domain.job import Job, NoEstimate, RuntimeEstimate, runtime_for
 from tracker.domain.money import PerMachineHour, from_micro_usd
-from tracker.domain.offer import Availability, Market, Terms
 from tracker.domain.rank import Candidate, Ranked, Ranking, cheapest_of, order, rank
+from tracker.domain.terms import Availability, Market, Terms
 from tracker.report.discounts import DiscountBook
-from tracker.report.filters import OTHER_GPUS, STALE, Filters, Selection, is_stale, select
+from tracker.report.filters import NOTHING, STALE, Filters, Selection, is_stale, select
 from tracker.store.reads import TERM_MARKETS, Shelf, StoredOffer
 
 # Products of a price and hours are cut, never rounded up: a bound must not exceed the bill.
 _BOUND = Context(prec=40, rounding=ROUND_FLOOR)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One way to run the job. ``rank`` starts at 1 and counts within what the filters left."""
 
     rank: int
@@ -44,8 +43,7 @@ class Row:
     discount_percent: Decimal | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(NamedTuple):
     """One GPU's best way against another's.
 
     ``break_even`` is the price at which *left* costs as much as *right* (None when no price would
@@ -58,8 +56,7 @@ class Comparison:
     speed: SpeedUp
 
 
-@dataclass(frozen=True, slots=True)
-class CheapestReport:
+class CheapestReport(NamedTuple):
     """The answer, with everything that was left out and why."""
 
     job: Job
@@ -70,7 +67,7 @@ class CheapestReport:
     comparison: Comparison | None
     considered: int  # offers that could run the job under the filters
     total_offers: int
-    excluded: Counter[str] = field(default_factory=Counter)
+    excluded: Counter[str]
 
     @property
     def only_stale(self) -> bool:
@@ -87,20 +84,22 @@ def cheapest_report(
     *,
     top: int | None,
     total_offers: int,
+    left_out: Mapping[str, int] = NOTHING,
     shelves: Collection[Shelf] = (),
     discounts: DiscountBook | None = None,
     compare: tuple[str, str] | None = None,
 ) -> CheapestReport:
     """Filter, estimate, bill and rank. ``top`` None ranks all of them.
 
-    *offers* may leave out GPUs that the question is not about; *total_offers* counts them all
-    and *shelves* are those of all (see ``select``).
+    *offers* may leave out GPUs that the question is not about; *total_offers* counts them all,
+    *left_out* those of this question's GPUs and *shelves* are those of all (see ``select``).
     Raises UnknownGpu when a filter names a GPU that nobody knows.
     """
     filters = _with_needs(filters, job)
-    selection = select(offers, filters, catalogue, now, shelves=shelves)
-    if total_offers > selection.total:
-        selection.excluded[OTHER_GPUS] += total_offers - selection.total
+    selection = select(
+        offers, filters, catalogue, now,
+        total_offers=total_offers, left_out=left_out, shelves=shelves,
+    )  # fmt: skip
     costing = _Costing(job, catalogue, discounts or DiscountBook())
     bounded = costing.bounded(selection)
     ranking = costing.all(bounded) if top is None else costing.cheapest(bounded, top)
@@ -123,11 +122,10 @@ def _with_needs(filters: Filters, job: Job) -> Filters:
     if job.min_vram_gb is None:
         return filters
     least = max(job.min_vram_gb, filters.min_vram_gb or Decimal(0))
-    return replace(filters, min_vram_gb=least)
+    return filters._replace(min_vram_gb=least)
 
 
-@dataclass(frozen=True, slots=True)
-class Priced:
+class Priced(NamedTuple):
     """A stored offer with the discount that holds for it."""
 
     offer: StoredOffer

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
+from types import MappingProxyType
+from typing import NamedTuple
 
-from tracker.domain.offer import Discount
+from tracker.domain.terms import Discount
 from tracker.store.reads import StoredOffer
 
 
-@dataclass(frozen=True, slots=True)
-class DiscountBook:
+class DiscountBook(NamedTuple):
     """The discounts in force. The one that names most (GPU, then market) wins; never added up."""
 
-    by_provider: dict[str, list[Discount]] = field(default_factory=dict)
+    by_provider: Mapping[str, list[Discount]] = MappingProxyType({})
 
     @classmethod
     def at(cls, discounts: Iterable[Discount], now: datetime) -> DiscountBook:

@@ -8,14 +8,16 @@ A reason is a phrase that reads behind a number: "8 of other GPUs".
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import NamedTuple
 
 from tracker.domain.gpu import Catalogue
-from tracker.store.reads import Shelf, StoredOffer
+from tracker.store.reads import Kind, Shelf, StoredOffer
 
 # Ranked unless the user names markets: what one gets for sure once it is rented. Interruptible
 # machines are another product and must be asked for.
@@ -26,9 +28,10 @@ OTHER_GPUS = "of other GPUs"
 REPLACED = "replaced by live prices"
 STALE = "stale"
 
+NOTHING: Mapping[str, int] = MappingProxyType({})
 
-@dataclass(frozen=True, slots=True)
-class Filters:
+
+class Filters(NamedTuple):
     """A question's constraints. Empty or None means "no constraint"; see each default.
 
     ``gpus`` are the names as asked (``H100``, ``A100-80GB``); ``markets`` and ``tiers`` empty mean
@@ -58,8 +61,7 @@ class Filters:
     def echo(self) -> dict[str, object]:
         """The constraints in force, as plain JSON values."""
         out: dict[str, object] = {}
-        for name in self.__dataclass_fields__:
-            value = getattr(self, name)
+        for name, value in self._asdict().items():
             if value in ((), None, False):
                 continue
             if isinstance(value, timedelta):
@@ -88,16 +90,21 @@ def select(
     catalogue: Catalogue,
     now: datetime,
     *,
+    total_offers: int | None = None,
+    left_out: Mapping[str, int] = NOTHING,
     shelves: Collection[Shelf] = (),
 ) -> Selection:
     """Apply *filters*; each left-out offer is counted once, under its first reason.
+
+    Not among *offers* may be those of other GPUs, which are known from *total_offers*, and those
+    that ``select_kinds`` left out: *left_out*.
 
     *shelves* are those of ``reads.live_shelves``: fallback prices on them give way. They are not
     worked out of *offers*, which may be of a few GPUs or sellers only.
     """
     offers = list(offers)
     checks = _checks(filters, catalogue, now, frozenset(shelves))
-    selection = Selection(total=len(offers))
+    selection = Selection(excluded=Counter(left_out), total=len(offers) + sum(left_out.values()))
     for offer in offers:
         for check in checks:
             reason = check(offer)
@@ -106,7 +113,26 @@ def select(
                 break
         else:
             selection.kept.append(offer)
+    if total_offers is not None and total_offers > selection.total:
+        selection.excluded[OTHER_GPUS] += total_offers - selection.total
     return selection
+
+
+def select_kinds(kinds: Mapping[Kind, int], filters: Filters) -> tuple[list[Kind], Counter[str]]:
+    """The kinds that *filters* may leave something of, and the reasons of the others.
+
+    *kinds* are of the GPUs asked for. The reasons are those that ``select`` would count for each
+    offer of such a kind, as it looks at nothing else before.
+    """
+    checks = _kind_checks(filters)
+    kept, excluded = [], Counter[str]()
+    for kind, count in kinds.items():
+        reason = next(filter(None, (check(kind) for check in checks)), None)
+        if reason is None:
+            kept.append(kind)
+        else:
+            excluded[reason] += count
+    return kept, excluded
 
 
 def is_stale(offer: StoredOffer, now: datetime) -> bool:
@@ -132,6 +158,7 @@ def nothing_left(excluded: Counter[str]) -> str:
 
 
 Check = Callable[[StoredOffer], str | None]
+KindCheck = Callable[[StoredOffer | Kind], str | None]
 
 
 def _checks(f: Filters, catalogue: Catalogue, now: datetime, live: frozenset[Shelf]) -> list[Check]:
@@ -141,11 +168,7 @@ def _checks(f: Filters, catalogue: Catalogue, now: datetime, live: frozenset[She
     if f.gpus:
         wanted = frozenset().union(*(catalogue.select(name) for name in f.gpus))
         checks.append(lambda o: None if o.gpu_key in wanted else OTHER_GPUS)
-    if not f.include_slices:
-        checks.append(lambda o: "sold as a slice of a GPU" if o.is_slice else None)
-    if f.providers:
-        checks.append(lambda o: None if o.provider in f.providers else "of other providers")
-    checks += [_market(f), _tier(f)]
+    checks += _kind_checks(f)
     if f.available:
         checks.append(lambda o: None if o.availability == "yes" else _stock(o.availability))
     else:
@@ -160,24 +183,34 @@ def _checks(f: Filters, catalogue: Catalogue, now: datetime, live: frozenset[She
     return checks
 
 
+def _kind_checks(f: Filters) -> list[KindCheck]:
+    """The first checks but for the GPU: those that a kind can answer."""
+    checks: list[KindCheck] = []
+    if not f.include_slices:
+        checks.append(lambda o: "sold as a slice of a GPU" if o.is_slice else None)
+    if f.providers:
+        checks.append(lambda o: None if o.provider in f.providers else "of other providers")
+    return [*checks, _market(f), _tier(f)]
+
+
 def _stock(availability: str) -> str:
     return "not in stock" if availability == "no" else "with stock not stated"
 
 
-def _market(f: Filters) -> Check:
+def _market(f: Filters) -> KindCheck:
     markets = f.markets or DEFAULT_MARKETS
     if ANY in markets:
         return lambda o: None
     return lambda o: None if o.market in markets else f"on the {o.market.replace('_', '-')} market"
 
 
-def _tier(f: Filters) -> Check:
+def _tier(f: Filters) -> KindCheck:
     if ANY in f.tiers:
         return lambda o: None
     if f.tiers:
         return lambda o: None if o.tier in f.tiers else "of other tiers"
 
-    def tier(o: StoredOffer) -> str | None:
+    def tier(o: StoredOffer | Kind) -> str | None:
         # Who typed a price has chosen it already; the tiers are for what a market throws in.
         typed = o.source != o.provider
         usual = typed or not o.default_tiers or o.tier in o.default_tiers

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -60,6 +59,8 @@ def check_providers(connection: psycopg.Connection[Any], names: Iterable[str]) -
     known = {provider.slug for provider in reads.providers(connection)}
     if known.issuperset(names):
         return
+    import difflib
+
     from tracker import registry
 
     known |= set(registry.names())

@@ -40,10 +40,12 @@ from tracker.store.stored import (
     past_sql,
     sellers_by_id,
     to_offers,
+    told_by,
 )
 
 __all__ = [
     "FoundOffer",
+    "Kind",
     "PriceSpan",
     "Shelf",
     "StoredOffer",
@@ -51,6 +53,7 @@ __all__ = [
     "database_size",
     "discounts",
     "find_offer",
+    "live_kinds",
     "live_offers",
     "live_shelves",
     "offer_spans",
@@ -73,16 +76,20 @@ def live_offers(
     gpu_keys: Collection[str] | None = None,
     providers: Collection[str] | None = None,
     markets: Collection[str] | None = None,
+    kinds: Collection[Kind] | None = None,
     as_of: datetime | None = None,
 ) -> list[StoredOffer]:
     """The offers whose price is known: those open now, stale ones included, or those *as_of*.
 
-    None means no constraint. ``providers`` are sellers. As of a past moment the intervals are
-    exact and half-open; a price that was not confirmed for longer than its ttl is absent there,
-    one that had expired is stale.
+    None means no constraint. ``providers`` are sellers, ``kinds`` those of ``live_kinds``. As of a
+    past moment the intervals are exact and half-open; a price that was not confirmed for longer
+    than its ttl is absent there, one that had expired is stale.
     """
     sellers = sellers_by_id(connection)
     where, values = _where(sellers, gpu_keys, providers, markets)
+    if kinds is not None:
+        where += _OF_KINDS_SQL
+        values |= _kind_values(sellers, kinds)
     if as_of is None:
         rows = _stream(connection, LIVE_SQL + where, values)
         return to_offers(rows, sellers, live_times(sellers))
@@ -90,6 +97,54 @@ def live_offers(
     closed = _stream(connection, PAST_CLOSED_SQL + where, values)
     still_open = _stream(connection, PAST_OPEN_SQL + where, values)
     return to_offers(chain(closed, still_open), sellers, _past_times(as_of))
+
+
+class Kind(NamedTuple):
+    """What the commonest filters look at, as in StoredOffer: few kinds stand for all offers."""
+
+    is_slice: bool
+    market: str
+    tier: str
+    provider: str
+    source: str
+    default_tiers: tuple[str, ...]
+
+
+_KIND_SQL = "n.is_slice, n.market, n.tier, n.seller_id, n.source_id"
+_OF_KINDS_SQL = (
+    f" AND ({_KIND_SQL}) IN (SELECT * FROM unnest(%(slices)s::boolean[], %(kind_markets)s::text[],"
+    " %(tiers)s::text[], %(kind_sellers)s::integer[], %(kind_sources)s::integer[]))"
+)
+
+
+def live_kinds(
+    connection: Connection, *, gpu_keys: Collection[str] | None = None
+) -> dict[Kind, int]:
+    """How many offers of each kind ``live_offers`` would give now, without reading them."""
+    sellers = sellers_by_id(connection)
+    where, values = _where(sellers, gpu_keys, None, None)
+    counts: dict[Kind, int] = {}
+    for is_slice, market, tier, seller_id, source_id, count in fetch(
+        connection,
+        f"SELECT {_KIND_SQL}, count(*) FROM offer_now n WHERE true {where} GROUP BY {_KIND_SQL}"
+        " ORDER BY min(n.offer_id)",  # so that reasons of equal counts are told in a fixed order
+        values,
+    ):
+        source, seller = sellers[source_id], sellers[seller_id]
+        tiers = told_by(source, seller).default_tiers
+        counts[Kind(is_slice, market, tier, seller.slug, source.slug, tiers)] = count
+    return counts
+
+
+def _kind_values(sellers: dict[int, Seller], kinds: Collection[Kind]) -> dict[str, Any]:
+    ids = {seller.slug: id_ for id_, seller in sellers.items()}
+    return {
+        "slices": [kind.is_slice for kind in kinds],
+        "kind_markets": [kind.market for kind in kinds],
+        "tiers": [kind.tier for kind in kinds],
+        "kind_sellers": [ids[kind.provider] for kind in kinds],
+        "kind_sources": [ids[kind.source] for kind in kinds],
+    }
 
 
 def count_live_offers(connection: Connection, *, as_of: datetime | None = None) -> int:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from tracker.domain.offer import Discount, Market
+from tracker.domain.terms import Discount, Market
 
 Connection = psycopg.Connection[Any]
 

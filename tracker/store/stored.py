@@ -132,6 +132,11 @@ class Seller(NamedTuple):
     default_tiers: tuple[str, ...]
 
 
+def told_by(source: Seller, seller: Seller) -> Seller:
+    """Who says what kind of seller it is: the source for one that was never polled itself."""
+    return source if seller.kind == "seller" else seller
+
+
 def fetch(
     connection: Connection, statement: str, values: dict[str, Any] | None = None
 ) -> list[Row]:
@@ -192,7 +197,7 @@ def _completed(rows: Iterable[Row], sellers: dict[int, Seller], times: Times) ->
         tail = tails.get(ids)
         if tail is None:
             source, seller = sellers[source_id], sellers[seller_id]
-            told = source if seller.kind == "seller" else seller
+            told = told_by(source, seller)
             tail = tails[ids] = (
                 tuple(flags or ()), seller.slug, source.slug, told.marketplace, told.default_tiers,
                 *times(source_id, moment, expires_at),

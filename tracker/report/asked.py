@@ -1,0 +1,49 @@
+"""The offers that a question is about, read without most of those that it leaves out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tracker.report.filters import Filters, select_kinds
+from tracker.store import reads
+from tracker.store.reads import Shelf, StoredOffer
+
+if TYPE_CHECKING:
+    import psycopg
+
+
+class Asked(NamedTuple):
+    """Offers, and what is known of those that were not read.
+
+    ``left_out`` counts those of the GPUs asked for, by reason; ``total`` counts all offers of all
+    GPUs. ``shelves`` are those of ``reads.live_shelves``.
+    """
+
+    offers: list[StoredOffer]
+    total: int
+    left_out: Counter[str]
+    shelves: frozenset[Shelf]
+
+
+def ask(
+    connection: psycopg.Connection[Any],
+    filters: Filters,
+    gpu_keys: Collection[str] | None,
+    now: datetime,
+    as_of: datetime | None = None,
+) -> Asked:
+    """Read what *filters* are about: offers of *gpu_keys* (None: of all GPUs), now or *as_of*."""
+    kinds, left_out = None, Counter[str]()
+    if as_of is None:
+        kinds, left_out = select_kinds(reads.live_kinds(connection, gpu_keys=gpu_keys), filters)
+    offers = reads.live_offers(connection, gpu_keys=gpu_keys, kinds=kinds, as_of=as_of)
+    typed = {offer.provider for offer in offers if offer.fallback}
+    return Asked(
+        offers,
+        reads.count_live_offers(connection, as_of=as_of),
+        left_out,
+        reads.live_shelves(connection, sellers=typed, now=now, as_of=as_of),
+    )
