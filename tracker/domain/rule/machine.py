@@ -173,17 +173,17 @@ def edited(
         events = (_event(state, Kind.CLOSED, now, to=_OK, reason=reason, suppressed_by=hidden),)
     elif state.phase is _PENDING:
         events = (_event(state, Kind.PENDING_ENDED, now, to=_OK, reason=reason),)
-    fresh = State(
-        since=now,
-        seq=state.seq + len(events),
-        evaluated_at=state.evaluated_at,
-        health=state.health,
-        health_reason=state.health_reason,
-        health_since=state.health_since,
-        health_waiting_since=state.health_waiting_since,
-        health_told=state.health_told,
-        health_notified=state.health_notified,
-    )
+    fresh = State(since=now, seq=state.seq + len(events), evaluated_at=state.evaluated_at)
+    if state.health_told:
+        fresh = replace(
+            fresh,
+            health=state.health,
+            health_reason=state.health_reason,
+            health_since=state.health_since,
+            health_waiting_since=state.health_waiting_since,
+            health_told=True,
+            health_notified=state.health_notified,
+        )
     return fresh, events
 
 
@@ -226,36 +226,39 @@ def _checked(sample: Sample) -> Sample:
 
 
 def _move(turn: Turn, zone: Zone, value: Decimal | None) -> None:
-    """Follow the table."""
-    if value is None or zone is Zone.FROZEN:
-        return  # what the FROZEN rows say: the phase stays, and nothing counts
-    if not turn.state.started:
+    """Follow the table. *value* is None when FROZEN."""
+    if not turn.state.started and zone is not Zone.FROZEN:
         turn.set(started=True, from_start=zone is Zone.ENTER)
     state = turn.state
     row = TABLE[state.phase, zone]
     arrives = row.to is not state.phase
-    if row.then is None:
-        if row.says is not None:
-            turn.say(row.says, to=row.to, firing=state.firing)
-            turn.set(count=0, held=ZERO, from_start=False)
-    else:
-        count = 1 if arrives else state.count + 1
-        held = ZERO if arrives else state.held + turn.passed
-        if _over(turn.policy, row.to, count, held):
-            turn.set(count=0, held=ZERO)
-            if row.then is _FIRING:
-                _fire(turn, value)
-            else:
-                _resolve(turn)
-            return
-        if arrives and row.says is not None:
-            turn.say(row.says, to=row.to, firing=state.firing)
-        elif turn.gap is not None:
-            reason = f"waiting starts anew: no good data for {turn.gap}"
-            turn.say(WAITS[row.to], firing=state.firing, reason=reason)
-        turn.set(count=count, held=held)
-    if turn.state.phase is _FIRING:
+    if row.then is not None and value is not None:
+        _wait(turn, row, value, arrives=arrives)
+    elif arrives and row.says is not None:
+        turn.say(row.says, to=row.to, firing=state.firing)
+        turn.set(count=0, held=ZERO, from_start=False)
+    if turn.state.phase is _FIRING and value is not None:
         _go_on(turn, value)
+
+
+def _wait(turn: Turn, row: Row, value: Decimal, *, arrives: bool) -> None:
+    """Count one more evaluation, and go on to where the row leads when that was enough."""
+    state = turn.state
+    count = 1 if arrives else state.count + 1
+    held = ZERO if arrives else state.held + turn.passed
+    if _over(turn.policy, row.to, count, held):
+        turn.set(count=0, held=ZERO)
+        if row.then is _FIRING:
+            _fire(turn, value)
+        else:
+            _resolve(turn)
+        return
+    if arrives and row.says is not None:
+        turn.say(row.says, to=row.to, firing=state.firing)
+    elif turn.gap is not None:
+        reason = f"waiting starts anew: no good data for {turn.gap}"
+        turn.say(WAITS[row.to], firing=state.firing, reason=reason)
+    turn.set(count=count, held=held)
 
 
 WAITS = {_PENDING: Kind.PENDING, _RECOVERING: Kind.RECOVERING}
@@ -303,7 +306,8 @@ def _go_on(turn: Turn, value: Decimal) -> None:
     firing = turn.state.firing
     if firing is None:
         return
-    firing = replace(firing, best=min(firing.best, value), worst=max(firing.worst, value))
+    if not firing.best <= value <= firing.worst:
+        firing = replace(firing, best=min(firing.best, value), worst=max(firing.worst, value))
     every = turn.policy.remind_every
     if not firing.notified:
         waits_for = turn.kept_back_by() if firing.hidden_by == COOLDOWN else turn.silence
@@ -315,4 +319,5 @@ def _go_on(turn: Turn, value: Decimal) -> None:
     elif every and not firing.acknowledged_at and turn.now - firing.noticed_at >= every:
         firing = replace(firing, noticed_at=turn.now)
         turn.say(Kind.REMINDER, firing=firing, suppressed_by=turn.silence)
-    turn.set(firing=firing)
+    if firing is not turn.state.firing:
+        turn.set(firing=firing)

@@ -77,13 +77,13 @@ class _Reader:
     def _cost(self) -> c.Condition:
         left = self._selection()
         if self._peek() != "<":
-            position = self.at
+            position = self._skip()
             if self._word() != "drops":
                 self._fail("'<' or 'drops' is missing here", position)
             self.example = c.EXAMPLES[2]
             return self._drop(left)
         self._symbol("<")
-        position = self.at
+        position = self._skip()
         if self._word() != "cost":
             self.at = position
             return c.CostBelow(left, self._usd(or_else="cost(GPU)"))

@@ -9,7 +9,7 @@ from decimal import Decimal
 from tracker.domain.rule.machine import step
 from tracker.domain.rule.state import ZERO, State
 from tracker.domain.rule.turn import utc
-from tracker.domain.rule.types import Event, Health, Policy, Sample
+from tracker.domain.rule.types import Event, Health, Phase, Policy, Sample
 
 
 def replay(
@@ -25,7 +25,7 @@ def replay(
 
     *points* are observations of the ratio, in any order (of two at one time the last counts). One
     holds until the next, but no longer than *hold*; beyond it the sample is STALE, before the
-    first one and while a point's value is None it is NO_DATA. ValueError for an interval that is
+    first one and while a point's value is None it is NO_DATA. Nothing silences the rule. ValueError for an interval that is
     not above 0, or above the policy's ``max_gap``: such a rule would never stop waiting.
     """
     if not ZERO < interval <= policy.max_gap:
@@ -33,22 +33,40 @@ def replay(
     series = sorted(((utc(at), value) for at, value in points), key=lambda point: point[0])
     now, end = utc(start), utc(end)
     state, events, position = State(), list[Event](), 0
-    sample, stale_after = _sample(None), end
+    observed, stale_after = _observation(None), end
     while now <= end:
         while position < len(series) and series[position][0] <= now:
-            observed_at, value = series[position]
-            sample, stale_after = _sample(value), observed_at + hold
+            at, value = series[position]
+            observed, stale_after = _observation(value), at + hold
             position += 1
-        state, new = step(policy, state, _STALE if now > stale_after else sample, now)
+        sample = STALE if now > stale_after else observed
+        state, new = step(policy, state, sample, now)
         events += new
-        now += interval
+        steps = 1
+        if _settled(policy, state):
+            # What follows is the same until the sample changes: on to the last step before that.
+            steps = (end - now) // interval
+            if position < len(series):
+                steps = min(steps, -((now - series[position][0]) // interval) - 1)
+            if sample is not STALE:
+                steps = min(steps, (stale_after - now) // interval)
+        now += max(steps, 1) * interval
     return events
 
 
-_STALE = Sample(Health.STALE, reason="the last observation no longer holds")
+STALE = Sample(Health.STALE, reason="the last observation no longer holds")
 
 
-def _sample(value: Decimal | None) -> Sample:
+def _observation(value: Decimal | None) -> Sample:
     if value is None:
         return Sample(Health.NO_DATA, reason="there is no observation")
     return Sample(Health.GOOD, value)
+
+
+def _settled(policy: Policy, state: State) -> bool:
+    """Whether the same sample, again and again, would lead to no event."""
+    if state.health is not Health.GOOD:
+        return state.health_told
+    if state.phase is Phase.OK:
+        return True
+    return state.phase is Phase.FIRING and state.notified and policy.remind_every is None
