@@ -6,8 +6,9 @@ is imported when it is needed: a read-only command must be able to answer in wel
 
 from __future__ import annotations
 
+import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -22,12 +23,15 @@ from tracker.settings import Bootstrap, bootstrap, load_settings
 if TYPE_CHECKING:
     import psycopg
 
+    from tracker.alert.rules import Rule, RuleProblem
     from tracker.collect import Collector
     from tracker.domain.quality import Rules
-    from tracker.http import Client, ResponseCache
+    from tracker.http import Client, HostGate, ResponseCache
+    from tracker.notify import Channel, ChannelProblem
     from tracker.provider import Provider, ProviderConfig
     from tracker.settings import Settings
     from tracker.store.embedded import Embedded
+    from tracker.store.polls import Recorder
     from tracker.telemetry import Redactor
 
 
@@ -38,11 +42,15 @@ class App:
     """One process's view of gpucost. Nothing is opened before it is asked for."""
 
     def __init__(
-        self, config: str | Path | None = None, env: Mapping[str, str] | None = None
-    ) -> None:
+        self, config: str | Path | None = None, env: Mapping[str, str] | None = None,
+        redactor: Redactor | None = None,
+    ) -> None:  # fmt: skip
+        """*redactor* holds secrets that stay secret although the configuration is read anew."""
         self._config = config
         self._env = env
+        self._redactor = redactor
         self._responses: ResponseCache | None = None
+        self._gates: dict[str, HostGate] | None = None
 
     @cached_property
     def boot(self) -> Bootstrap:
@@ -135,6 +143,37 @@ class App:
         hint = f"did you mean {' or '.join(near)}?" if near else f"built in: {', '.join(known)}"
         raise JobError(f"no job is called {reference!r}; {hint}")
 
+    # -- alerts --------------------------------------------------------------------------------
+
+    @cached_property
+    def channels(self) -> tuple[dict[str, Channel], tuple[ChannelProblem, ...]]:
+        """Where notices can go, by name, and the channels that cannot be used."""
+        from tracker.notify import load_channels
+
+        alerts = self.settings.alerts
+        return load_channels(
+            alerts.channels, os.environ if self._env is None else self._env,
+            allow_private=alerts.allow_private_targets, redactor=self.redactor,
+            contact=self.settings.http.user_agent_contact,
+        )  # fmt: skip
+
+    def alert_rules(
+        self, providers: Collection[str] | None = None
+    ) -> tuple[tuple[Rule, ...], tuple[RuleProblem, ...]]:
+        """The alert rules, and what is wrong with those that are left out.
+
+        *providers*: all that can be polled or sell, where that is known, to find misspelt ones.
+        """
+        from tracker.alert.rules import load_rules
+
+        alerts = self.settings.alerts
+        # A rule goes on with the channels that work; that one does not is a problem of its own.
+        named = {*self.channels[0], *(problem.channel for problem in self.channels[1])}
+        return load_rules(
+            alerts.rules, catalogue=self.catalogue, job=self.job, channels=named,
+            default_channels=alerts.default_channels, providers=providers,
+        )  # fmt: skip
+
     # -- polling -------------------------------------------------------------------------------
 
     @cached_property
@@ -142,7 +181,8 @@ class App:
         """Knows every secret of the settings; logs and archived answers pass through it."""
         from tracker.telemetry import Redactor
 
-        redactor = Redactor(self.settings.secret_values())
+        redactor = self._redactor or Redactor()
+        redactor.register(*self.settings.secret_values())
         redactor.register_url(self.boot.database_url)
         return redactor
 
@@ -187,23 +227,49 @@ class App:
             migrate.check(url)
             engine = make_engine(url)
             try:
-                self._responses = StoredResponses(engine)
-                yield Collector(
-                    self.catalogue, self.rules(), Recorder(engine), self._client,
-                    redact=self.redactor, sellers=lambda: _sellers(url),
-                )  # fmt: skip
-                kept = timedelta(days=self.settings.archive_retention_days)
-                self._responses.forget_older_than(datetime.now(UTC) - kept)
+                responses = StoredResponses(engine)
+                yield self.collector_on(url, Recorder(engine), responses)
+                responses.forget_older_than(datetime.now(UTC) - self.archive_retention)
             finally:
                 self._responses = None
                 engine.dispose()
 
-    def _client(self, provider: Provider[Any], config: ProviderConfig, deadline_s: float) -> Client:
-        from tracker.http import make_client
+    def collector_on(
+        self, url: str, recorder: Recorder, responses: ResponseCache,
+        gates: dict[str, HostGate] | None = None,
+    ) -> Collector:  # fmt: skip
+        """A collector on a database that somebody else keeps open.
 
+        *gates* holds the pace of each provider's hosts from one poll to the next.
+        """
+        from tracker.collect import Collector
+
+        self._responses, self._gates = responses, gates
+        return Collector(
+            self.catalogue,
+            self.rules(),
+            recorder,
+            self._client,
+            redact=self.redactor,
+            sellers=lambda: _sellers(url),
+        )
+
+    @property
+    def archive_retention(self) -> timedelta:
+        """How long providers' answers are kept."""
+        return timedelta(days=self.settings.archive_retention_days)
+
+    def _client(self, provider: Provider[Any], config: ProviderConfig, deadline_s: float) -> Client:
+        from tracker.http import make_client, make_gate
+
+        gate: HostGate | None = None
+        if self._gates is not None:
+            gate = self._gates.get(provider.name)
+            if gate is None:
+                gate = self._gates[provider.name] = make_gate(provider, self.settings)
         return make_client(
             provider, config, self.settings, cache=self._responses, redactor=self.redactor,
-            deadline_s=deadline_s,
+            deadline_s=deadline_s, gate=gate,
         )  # fmt: skip
 
 

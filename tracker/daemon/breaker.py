@@ -145,7 +145,8 @@ def _wait(
             probe = min(probe, pace.every * 2**doubled)
         return probe * rng.uniform(1 - JITTER, 1 + JITTER)
     # Back off from the floor to the interval, with jitter over the upper half.
-    backoff = min(pace.every, pace.at_least * 2 ** min(failures - 1, MAX_DOUBLINGS))
+    doubled = int(min(failures - 1, MAX_DOUBLINGS))
+    backoff: timedelta = min(pace.every, pace.at_least * 2**doubled)
     return backoff * rng.uniform(0.5, 1)
 
 

@@ -29,9 +29,7 @@ class AlarmClock:
     """One alarm a name. ``ring`` is called in the event loop with the name and the moment that
     the alarm was set to; ``lost`` with the name of an alarm that could not ring in time."""
 
-    def __init__(
-        self, ring: Callable[[str, datetime], None], lost: Callable[[str], None]
-    ) -> None:
+    def __init__(self, ring: Callable[[str, datetime], None], lost: Callable[[str], None]) -> None:
         self._ring = ring
         self._lost = lost
         self._due: dict[str, datetime] = {}

@@ -14,7 +14,7 @@ class DaemonSettings(BaseModel):
 
     ``listen`` and ``port`` are where /livez, /readyz and /metrics are served (port 0: any free
     one; ``serve`` false: not at all). ``drain_seconds`` is how long a poll under way may take to
-    end after SIGTERM. ``heartbeat_url`` is fetched after every good evaluation of the alerts, for
+    end after SIGTERM. ``heartbeat_url`` gets a POST after every good evaluation of the alerts, for
     a dead man's switch. ``lock_database_url`` reaches the same database without a pooler in
     between (default: the database itself); the lock that decides who leads needs a session.
     """
