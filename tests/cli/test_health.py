@@ -13,6 +13,7 @@ from tests.cli.shop import A100_NAME, H100_NAME, Shop, open_shop
 from tests.support.offers import make_offer
 from tests.support.pg import bindir_of_tests, reachable_folder
 from tests.support.replay import Answer
+from tracker.store import migrate
 
 
 @pytest.fixture
@@ -138,7 +139,7 @@ def test_doctor_on_a_sound_set_up(database_url: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("GPUCOST_DATABSE", "x")
     answer = run("doctor")
     assert answer.code == 0
-    assert "schema 0001" in answer.out
+    assert f"schema {migrate.head()}" in answer.out
     assert "GPUCOST_DATABSE is not a setting" in answer.out
     assert "RUNPOD_API_KEY may hold one" in answer.out
     states = {f["state"] for f in run("doctor", "-o", "json").json()["findings"]}
@@ -191,8 +192,8 @@ def test_db_status_and_upgrade(empty_database_url: str, monkeypatch: pytest.Monk
     monkeypatch.setenv("GPUCOST_DATABASE_URL", empty_database_url)
     document = run("db", "status", "-o", "json").json()
     assert (document["kind"], document["schema"]) == ("server", None)
-    assert run("db", "upgrade").out == "schema 0001, was None\n"
-    assert run("db", "upgrade").out == "schema 0001 (already)\n"
+    assert run("db", "upgrade").out == f"schema {migrate.head()}, was None\n"
+    assert run("db", "upgrade").out == f"schema {migrate.head()} (already)\n"
     record(empty_database_url, polled("acme", [make_offer("h100", "3")], 5))
     document = run("db", "status", "-o", "json").json()
     assert document["live_offers"] == 1
