@@ -182,7 +182,6 @@ class Deliverer:
             for name in await self._waiting(None):
                 if name not in tasks:
                     tasks[name] = asyncio.create_task(self._serve(name, None, None))
-                    tasks[name].add_done_callback(lambda _: self._woken.set())
         except StoreError as error:
             self._store_failed(error)
         else:
@@ -274,8 +273,8 @@ class Deliverer:
         if since is not None:
             length = words.duration((ended - since).total_seconds())
             log.info("alert channel %s works again, after %s", claim.channel, length)
-        await self._mark(claim, partial(self._outbox.sent, claim, ended))
         self._on_result(claim.channel, "sent", len(claim.rows))
+        await self._mark(claim, partial(self._outbox.sent, claim, ended))
         return Delivered(sent=len(claim.rows))
 
     def _notice(self, channel: Channel, claim: Claim) -> Notice:
@@ -333,9 +332,11 @@ class Deliverer:
     async def _mark(self, claim: Claim, mark: Callable[[], int]) -> None:
         """Write what came of a message. While the database is away, that is kept in mind: the
         message is out, and must not go out again because of it."""
-        self._unmarked[claim.token] = mark
-        rows = await asyncio.to_thread(mark)
-        self._unmarked.pop(claim.token, None)
+        try:
+            rows = await asyncio.to_thread(mark)
+        except StoreError:
+            self._unmarked[claim.token] = mark
+            raise
         if rows < len(claim.rows):
             log.info("alert channel %s: the lease of a message had run out", claim.channel)
 

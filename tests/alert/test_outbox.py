@@ -1,0 +1,383 @@
+"""The outbox on a real PostgreSQL: order, leases, messages that stay the same, ends that merge."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import Engine
+
+from tests.alert.outbox_world import HOUR, MINUTE, NOW, Events, engine_of, statuses
+from tests.store.worlds import rows
+from tracker.store import outbox_admin
+from tracker.store.engine import read_connection
+from tracker.store.errors import StoreError
+from tracker.store.outbox import Claim, Outbox
+
+LEASE = timedelta(minutes=5)
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    with engine_of(database_url) as made:
+        yield made
+
+
+@pytest.fixture
+def events(engine: Engine) -> Events:
+    return Events(engine)
+
+
+@pytest.fixture
+def outbox(engine: Engine) -> Outbox:
+    return Outbox(engine)
+
+
+def claim(outbox: Outbox, channel: str = "hook", *, later: timedelta = timedelta(0),
+          holder: str = "one", **how: object) -> Claim | None:  # fmt: skip
+    return outbox.claim(channel, holder=holder, now=NOW + later, lease=LEASE, **how)  # type: ignore[arg-type]
+
+
+def claimed(outbox: Outbox, channel: str = "hook", **how: object) -> Claim:
+    found = claim(outbox, channel, **how)  # type: ignore[arg-type]
+    assert found is not None
+    return found
+
+
+def events_of(found: Claim | None) -> list[str]:
+    return [row.event_id for row in found.rows] if found else []
+
+
+def test_a_notice_alone_goes_under_its_own_id(outbox: Outbox, events: Events) -> None:
+    event = events.add()
+    found = claimed(outbox)
+    assert (found.batch, events_of(found), found.rows[0].attempts) == (event, [event], 1)
+    assert found.rows[0].message["when"] == "cost(H100) < cost(A100)"
+    assert claim(outbox) is None
+    assert outbox.sent(found, NOW) == 1
+    assert claim(outbox, later=HOUR) is None
+
+
+def test_a_rule_is_in_order_and_a_later_row_waits_for_the_earlier(
+    outbox: Outbox, events: Events, database_url: str
+) -> None:
+    first = events.add("fired")
+    second = events.add("data_problem")
+    found = claimed(outbox)
+    assert events_of(found) == [first]
+    assert claim(outbox, holder="two") is None  # the second waits while the first is on its way
+    outbox.retry(found, NOW, NOW + 10 * MINUTE, "HTTP 500")
+    assert claim(outbox, later=9 * MINUTE) is None  # and while it waits for its next try
+    again = claimed(outbox, later=10 * MINUTE)
+    assert (events_of(again), again.batch, again.rows[0].attempts) == ([first], first, 2)
+    outbox.sent(again, NOW)
+    assert events_of(claim(outbox, later=10 * MINUTE)) == [second]
+    assert statuses(database_url) == {first: "sent", second: "sending"}
+
+
+def test_channels_and_rules_do_not_wait_for_one_another(outbox: Outbox, events: Events) -> None:
+    event = events.add(channels=("hook", "mail"))
+    found = claimed(outbox)
+    outbox.retry(found, NOW, NOW + HOUR, "HTTP 500")
+    assert events_of(claim(outbox, "mail")) == [event]
+    other = events.add(rule="other")
+    assert events_of(claim(outbox)) == [other]
+
+
+def test_given_up_rows_do_not_hold_up_their_rule(outbox: Outbox, events: Events) -> None:
+    events.add("fired")
+    problem = events.add("data_problem")
+    outbox.dead(claimed(outbox), NOW, "HTTP 404")
+    assert events_of(claim(outbox)) == [problem]
+
+
+def test_a_lease_that_ran_out_sends_the_same_message_again(outbox: Outbox, events: Events) -> None:
+    one, two = events.add(rule="a"), events.add(rule="b")
+    lost = claimed(outbox)
+    assert events_of(lost) == [one, two]
+    assert lost.batch.startswith("group-")
+    three = events.add(rule="c")  # comes meanwhile: a message of its own
+    assert events_of(claim(outbox, holder="two")) == [three]
+    again = claimed(outbox, holder="two", later=LEASE)
+    assert (events_of(again), again.batch) == ([one, two], lost.batch)
+    assert [row.attempts for row in again.rows] == [2, 2]
+    # Who lost the lease has no say any more.
+    assert outbox.sent(lost, NOW) == 0
+    assert outbox.retry(lost, NOW, NOW, "late") == 0
+    assert outbox.sent(again, NOW) == 2
+
+
+def test_the_lease_holds_to_the_microsecond(outbox: Outbox, events: Events) -> None:
+    events.add()
+    claimed(outbox)
+    assert claim(outbox, later=LEASE - timedelta(microseconds=1)) is None
+    assert claim(outbox, later=LEASE) is not None
+
+
+def test_who_stops_gives_its_leases_back(outbox: Outbox, events: Events) -> None:
+    events.add(rule="a")
+    claimed(outbox, holder="one")
+    events.add(rule="b")
+    claimed(outbox, holder="two")
+    assert outbox.release_all("one", NOW) == 1
+    assert events_of(claim(outbox, holder="three")) == ["a-1"]
+
+
+@pytest.mark.parametrize("end", ["resolved", "closed"])
+def test_an_end_swallows_a_firing_that_is_not_out_yet(
+    outbox: Outbox, events: Events, database_url: str, end: str
+) -> None:
+    fired = events.add("fired", value="0.9")
+    outbox.retry(claimed(outbox), NOW, NOW + HOUR, "HTTP 500")
+    reminder = events.add("reminder")
+    over = events.add(end)
+    found = claimed(outbox)  # now, and not when the firing would have been tried again
+    assert events_of(found) == [over]
+    merged = found.rows[0].message["merged"]
+    assert merged["event_ids"] == [fired, reminder]
+    assert merged["fired"]["value"] == "0.9"
+    assert statuses(database_url) == {fired: "merged", reminder: "merged", over: "sending"}
+
+
+def test_an_end_swallows_reminders_of_a_firing_that_is_out(outbox: Outbox, events: Events) -> None:
+    events.add("fired")
+    outbox.sent(claimed(outbox), NOW)
+    reminder = events.add("reminder")
+    over = events.add("resolved")
+    found = claimed(outbox)
+    assert events_of(found) == [over]
+    assert found.rows[0].message["merged"] == {"event_ids": [reminder], "fired": None}
+
+
+def test_a_firing_on_its_way_is_not_merged(outbox: Outbox, events: Events) -> None:
+    """Its sender may have been killed after sending: it goes again as it was, then its end."""
+    fired = events.add("fired")
+    claimed(outbox)
+    over = events.add("resolved")
+    assert claim(outbox) is None
+    again = claimed(outbox, later=LEASE)
+    assert events_of(again) == [fired]
+    outbox.sent(again, NOW)
+    last = claimed(outbox, later=LEASE)
+    assert events_of(last) == [over]
+    assert "merged" not in last.rows[0].message
+
+
+def test_only_ends_of_the_same_firing_and_channel_merge(outbox: Outbox, events: Events) -> None:
+    events.add("fired", rule="a", channels=("hook", "mail"))
+    events.add("fired", rule="b")
+    events.add("resolved", rule="a", channels=("mail",))
+    assert events_of(claim(outbox)) == ["a-1", "b-1"]
+    assert events_of(claim(outbox, "mail")) == ["a-2"]
+
+
+def test_an_end_tells_of_a_firing_that_was_given_up(
+    outbox: Outbox, events: Events, database_url: str
+) -> None:
+    """No end without a beginning."""
+    fired = events.add("fired")
+    outbox.dead(claimed(outbox), NOW, "HTTP 404")
+    over = events.add("resolved")
+    found = claimed(outbox)
+    assert found.rows[0].message["merged"]["event_ids"] == [fired]
+    assert statuses(database_url) == {fired: "dead", over: "sending"}
+
+
+def test_notices_wait_for_one_another_only_as_long_as_the_oldest_may(
+    outbox: Outbox, events: Events
+) -> None:
+    wait = timedelta(seconds=30)
+    events.add(rule="a")
+    late = timedelta(seconds=29)
+    events.add(rule="b", at=NOW + late)
+    assert claim(outbox, later=late, group_wait=wait) is None
+    assert events_of(claim(outbox, later=wait, group_wait=wait)) == ["a-1", "b-1"]
+
+
+def test_a_group_has_a_bound_and_one_row_of_each_rule(outbox: Outbox, events: Events) -> None:
+    for number in range(5):
+        events.add(rule=f"r{number}")
+        events.add("data_problem", rule=f"r{number}")
+    found = claimed(outbox, most=3)
+    assert events_of(found) == ["r0-1", "r1-1", "r2-1"]
+
+
+def test_a_clock_turned_back_stops_nothing(outbox: Outbox, events: Events) -> None:
+    ahead = timedelta(days=400)
+    events.add(rule="a", at=NOW + ahead)
+    events.add(rule="b", at=NOW + ahead)
+    found = claimed(outbox, later=ahead)
+    assert len(found.rows) == 2
+    # Turned back by 400 days: neither lease nor due times of then count.
+    again = claimed(outbox, group_wait=timedelta(seconds=30))
+    assert events_of(again) == ["a-1", "b-1"]
+    outbox.retry(again, NOW, NOW + ahead, "HTTP 500")  # no wait is longer than six hours
+    assert claim(outbox, later=timedelta(hours=5)) is None
+    assert claim(outbox, later=timedelta(hours=6)) is not None
+
+
+def test_a_guard_that_refuses_leaves_all_as_it_was(
+    engine: Engine, events: Events, database_url: str
+) -> None:
+    def refuse(_cursor: object) -> None:
+        raise StoreError("not leading")
+
+    event = events.add()
+    with pytest.raises(StoreError, match="not leading"):
+        claim(Outbox(engine, refuse))
+    assert statuses(database_url) == {event: "pending"}
+
+
+def test_what_was_sent_may_be_marked_after_the_lead_is_lost(
+    engine: Engine, events: Events, database_url: str
+) -> None:
+    leads = [True]
+
+    def guard(_cursor: object) -> None:
+        if not leads[0]:
+            raise StoreError("not leading")
+
+    outbox = Outbox(engine, guard)
+    event = events.add()
+    found = claimed(outbox)
+    leads[0] = False
+    assert outbox.sent(found, NOW) == 1
+    assert statuses(database_url) == {event: "sent"}
+
+
+def test_many_claimers_never_share_a_row_nor_break_the_order(
+    engine: Engine, events: Events, database_url: str
+) -> None:
+    for number in range(6):
+        for kind in ("fired", "data_problem", "data_ok"):
+            events.add(kind, rule=f"r{number}")
+    seen: list[str] = []
+    lock = threading.Lock()
+
+    def work(holder: str) -> None:
+        outbox = Outbox(engine)
+        for _ in range(200):
+            found = claim(outbox, holder=holder, most=2)
+            if found is not None:
+                with lock:
+                    seen.extend(events_of(found))
+                outbox.sent(found, NOW)
+            elif set(statuses(database_url).values()) == {"sent"}:
+                return
+
+    threads = [threading.Thread(target=work, args=(f"w{n}",)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(seen) == sorted(events.ids)
+    for number in range(6):
+        own = [event for event in seen if event.startswith(f"r{number}-")]
+        assert own == sorted(own)
+
+
+def test_rows_of_unknown_channels_say_so_and_are_given_up_in_the_end(
+    outbox: Outbox, events: Events, database_url: str
+) -> None:
+    event = events.add(channels=("gone",))
+    day = timedelta(days=1)
+    assert outbox.unknown(["hook"], NOW, day) == ["gone"]
+    assert outbox.unknown(["hook"], NOW, day) == []  # said once
+    with read_connection(database_url) as connection:
+        (row,) = outbox_admin.listed(connection)
+    assert (row.status, row.last_error) == ("pending", "no channel of this name is configured")
+    assert outbox.unknown(["hook"], NOW + day, day) == ["gone"]
+    assert statuses(database_url, "gone") == {event: "dead"}
+
+
+# -- what people do ----------------------------------------------------------------------------
+
+
+def test_given_up_rows_can_be_tried_again(
+    engine: Engine, outbox: Outbox, events: Events, database_url: str
+) -> None:
+    events.add(rule="a", channels=("hook", "mail"))
+    outbox.dead(claimed(outbox), NOW, "HTTP 404")
+    outbox.dead(claimed(outbox, "mail"), NOW, "refused")
+    with read_connection(database_url) as connection:
+        assert [(c.channel, c.pending, c.dead) for c in outbox_admin.counts(connection)] == [
+            ("hook", 0, 1), ("mail", 0, 1),
+        ]  # fmt: skip
+        dead = outbox_admin.listed(connection, statuses=["dead"], channel="hook")
+    assert [(d.event_id, d.last_error, d.ended_at) for d in dead] == [("a-1", "HTTP 404", NOW)]
+    assert outbox_admin.retry_dead(engine, NOW + HOUR, channel="hook") == [dead[0].id]
+    again = claimed(outbox, later=HOUR)
+    assert (events_of(again), again.rows[0].attempts) == (["a-1"], 1)
+    assert statuses(database_url, "mail") == {"a-1": "dead"}
+    assert outbox_admin.retry_dead(engine, NOW + HOUR, ids=[dead[0].id]) == []  # it is not dead
+
+
+def test_a_firing_whose_end_is_told_is_not_tried_again(
+    engine: Engine, outbox: Outbox, events: Events
+) -> None:
+    """Its notice would come after that of its end."""
+    events.add("fired")
+    outbox.dead(claimed(outbox), NOW, "HTTP 404")
+    events.add("resolved")
+    over = claimed(outbox)
+    assert outbox_admin.retry_dead(engine, NOW) == []
+    outbox.sent(over, NOW)
+    assert outbox_admin.retry_dead(engine, NOW) == []
+
+
+def test_an_old_row_tried_again_holds_back_the_whole_message_that_waits_for_it(
+    engine: Engine, outbox: Outbox, events: Events
+) -> None:
+    """A message in two halves under one id would lose the second half at the receiver."""
+    events.add("data_problem", rule="a")
+    outbox.dead(claimed(outbox), NOW, "HTTP 404")
+    events.add("data_ok", rule="a")
+    events.add("fired", rule="b")
+    both = claimed(outbox)
+    assert events_of(both) == ["a-2", "b-1"]
+    outbox.retry(both, NOW, NOW, "HTTP 500")
+    outbox_admin.retry_dead(engine, NOW)
+    first = claimed(outbox)
+    assert events_of(first) == ["a-1"]
+    assert claim(outbox) is None
+    outbox.sent(first, NOW)
+    again = claimed(outbox)
+    assert (events_of(again), again.batch) == (["a-2", "b-1"], both.batch)
+
+
+def test_a_test_goes_at_once_alone_and_outside_the_order(
+    engine: Engine, outbox: Outbox, events: Events, database_url: str
+) -> None:
+    events.add("fired", rule="a")
+    outbox.retry(claimed(outbox), NOW, NOW + HOUR, "HTTP 500")
+    first = outbox_admin.add_test(engine, "a", 3, {"rule": "a"}, ["hook", "hook", "mail"], NOW)
+    second = outbox_admin.add_test(engine, "a", 3, {"rule": "a"}, ["hook"], NOW)
+    events.add("fired", rule="b")
+    assert first != second
+    wait = timedelta(seconds=30)
+    assert events_of(claim(outbox, group_wait=wait)) == [first]
+    found = claimed(outbox, group_wait=wait, event_id=second)
+    assert (events_of(found), found.rows[0].seq, found.batch) == ([second], -2, second)
+    assert found.rows[0].message == {"rule": "a", "event_id": second, "seq": -2, "kind": "test"}
+    assert rows(database_url, "SELECT count(*) FROM alert_rule") == [(0,)]
+
+
+def test_asked_for_one_event_no_other_is_taken(outbox: Outbox, events: Events) -> None:
+    events.add(rule="a")
+    events.add(rule="b")
+    assert events_of(claim(outbox, event_id="b-1")) == ["b-1"]
+    assert claim(outbox, event_id="nothing") is None
+
+
+def test_old_rows_go_and_their_events_stay(
+    outbox: Outbox, events: Events, database_url: str
+) -> None:
+    events.add(rule="a")
+    outbox.sent(claimed(outbox), NOW)
+    events.add(rule="b")
+    assert outbox.prune(NOW) == 0
+    assert outbox.prune(NOW + MINUTE) == 1
+    assert statuses(database_url) == {"b-1": "pending"}
+    assert rows(database_url, "SELECT count(*) FROM alert_event") == [(2,)]
