@@ -170,7 +170,7 @@ class _Loader:
         if table.problems:
             return None
         decides = {
-            "when": str(condition), "job": job and _job_dict(job), "filters": filters.echo(),
+            "when": str(condition), "job": job and job_dict(job), "filters": filters.echo(),
             "rank": rank, "confidence": confidence, "typed_prices": typed,
             **{k: v for k, v in policy_dict(policy).items() if k not in NOTICES},
         }  # fmt: skip
@@ -178,6 +178,7 @@ class _Loader:
             **{k: v for k, v in policy_dict(policy).items() if k in NOTICES},
             "every": every.total_seconds(), "channels": list(channels), "title": title,
             "template": template,
+            "job_title": job and job.title, "job_reference": table.get("job", str, "") or None,
         }  # fmt: skip
         digest = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).digest()
         return Rule(
@@ -325,7 +326,7 @@ class _Loader:
             table.refuse(("confidence",), f"has no effect on {condition}")
 
 
-def _job_dict(job: Job) -> dict[str, Any]:
+def job_dict(job: Job) -> dict[str, Any]:
     """What of a job decides its bills."""
     return {
         "name": job.name,

@@ -1,0 +1,330 @@
+"""The engine: which rules are due, one snapshot for them, and what comes of it as one change.
+
+A rule's new state, its events and their notices are written in one transaction, under a lock of
+the rule's row and behind the guard of whoever leads. Two engines at once, or one that is killed at
+any moment, therefore neither lose nor double anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from tracker.alert import context
+from tracker.alert.evaluate import Evaluation, evaluate
+from tracker.alert.rules import Rule
+from tracker.alert.silences import silence_for
+from tracker.alert.snapshot import Snapshot
+from tracker.domain.gpu import Catalogue
+from tracker.domain.rule.machine import acknowledge, edited, step_for
+from tracker.domain.rule.state import State
+from tracker.domain.rule.types import Event, Health, Kind, Phase, Sample
+from tracker.store import alerts
+from tracker.store.alert_inputs import source_urls
+from tracker.store.alerts import NewEvent, StoredRule
+from tracker.store.outbox import transaction
+
+if TYPE_CHECKING:
+    import psycopg
+    from sqlalchemy import Engine
+
+    Guard = Callable[[psycopg.Cursor[Any]], None]
+
+_ENDS = (Kind.RESOLVED, Kind.CLOSED)
+REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """What an evaluation of one rule came to. ``notices`` counts the outbox rows written;
+    ``problem`` says why its state could not be moved."""
+
+    rule: str
+    at: datetime
+    phase: Phase
+    health: Health
+    value: Decimal | None = None
+    reason: str | None = None
+    events: tuple[Event, ...] = ()
+    notices: int = 0
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What an evaluation would come to now. Nothing of it was written."""
+
+    rule: Rule
+    sample: Sample
+    inputs: Mapping[str, Any]
+    before: State
+    after: State
+    events: tuple[Event, ...]
+    silence: str | None
+
+
+class UnknownRule(LookupError):
+    """No rule of this name has been evaluated or is configured."""
+
+
+class AlertEngine:
+    """Evaluates *rules*. Safe to use from several threads and processes.
+
+    *guard* is called first in each transaction that writes. *sources* are the providers that are
+    polled: until each was tried once, no rule about prices is judged. *broken* are the names of
+    rules that cannot be read: they are left as they are, neither evaluated nor closed.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        rules: Iterable[Rule],
+        catalogue: Catalogue,
+        *,
+        guard: Guard | None = None,
+        sources: Collection[str] = (),
+        broken: Collection[str] = (),
+    ) -> None:
+        self._engine = engine
+        self.rules: Mapping[str, Rule] = {rule.name: rule for rule in rules}
+        self._catalogue = catalogue
+        self._guard = guard
+        self._sources = frozenset(sources)
+        self._broken = frozenset(broken)
+
+    def evaluate(self, now: datetime, *, force: bool = False) -> list[Evaluated]:
+        """Evaluate the rules whose time has come (all, with *force*) and write what comes of it.
+
+        Rules that are gone from the configuration are closed. Raises StoreError; what had been
+        written by then stands, and the rest is still due.
+        """
+        with self._reading() as connection:
+            known = {row.name: row for row in alerts.rules(connection, include_removed=True)}
+            due = [r for r in self.rules.values() if force or _is_due(r, known.get(r.name), now)]
+            evaluations, urls = self._look(connection, due, now) if due else ([], {})
+        done = [self._apply(e, urls, now, known.get(e.rule.name)) for e in evaluations]
+        kept = self.rules.keys() | self._broken
+        gone = [name for name, row in known.items() if name not in kept and row.removed_at is None]
+        done += [self._close(name, now) for name in gone]
+        return [one for one in done if one is not None]
+
+    def dry_run(self, rule: Rule, now: datetime) -> DryRun:
+        """What *rule* says now, and what that would do to its state. Writes nothing."""
+        with self._reading() as connection:
+            [evaluation], urls = self._look(connection, [rule], now)
+            row = alerts.rule(connection, rule.name)
+            silences = alerts.silences(connection, now)
+        same = row is not None and row.removed_at is None and row.definition_sha256 == rule.sha256
+        before = State.from_json(row.machine) if row else State()
+        started = before if same or row is None else edited(before, now)[0]
+        sample = evaluation.sample_for(started)
+        silence = silence_for(evaluation, silences)
+        after, events = step_for(rule.condition)(rule.policy, started, sample, now, silence=silence)
+        inputs = context.inputs_of(evaluation, sample, urls)
+        return DryRun(rule, sample, inputs, before, after, events, silence)
+
+    def acknowledge(self, name: str, now: datetime, by: str) -> bool:
+        """Note that somebody has taken note of what fires. False: nothing fires, or it was noted.
+
+        Raises UnknownRule, StoreError.
+        """
+        with transaction(self._engine, self._guard) as cursor:
+            row = alerts.lock_rule(cursor, name)
+            if row is None or row.removed_at is not None:
+                raise UnknownRule(name)
+            state, events = acknowledge(State.from_json(row.machine), now, by)
+            writer = _Writer(cursor, row.name, row.version, row.definition, row.evaluation or {})
+            writer.write(events, state)
+            alerts.write_rule(cursor, _moved(row, state))
+        return bool(events)
+
+    def test(self, rule: Rule, now: datetime, channels: Sequence[str] = ()) -> str:
+        """Send a notice that is marked as a test on the channels of *rule* (or on *channels*), the
+        way every notice goes, and return its event's id. The rule's state stays as it is."""
+        trial = self.dry_run(rule, now)
+        with transaction(self._engine, self._guard) as cursor:
+            row = alerts.rule(cursor.connection, rule.name)
+            event = Event(
+                Kind.TEST, alerts.next_test_seq(cursor, rule.name), now, trial.before.phase,
+                trial.before.phase, value=trial.sample.value,
+            )  # fmt: skip
+            version = row.version if row else 1
+            writer = _Writer(cursor, rule.name, version, rule.definition, trial.inputs)
+            return writer.write_one(event, channels or rule.channels, None, ())
+
+    # -- one rule ------------------------------------------------------------------------------
+
+    def _look(
+        self, connection: psycopg.Connection[Any], rules: Sequence[Rule], now: datetime
+    ) -> tuple[list[Evaluation], dict[int, str]]:
+        """Evaluate *rules* on one snapshot, and find where the prices can be looked up."""
+        snapshot = Snapshot.read(connection, rules, self._catalogue, now, sources=self._sources)
+        found = [evaluate(rule, snapshot, now) for rule in rules]
+        return found, source_urls(connection, context.offers_of(found))
+
+    def _apply(
+        self,
+        evaluation: Evaluation,
+        urls: Mapping[int, str],
+        now: datetime,
+        seen: StoredRule | None,
+    ) -> Evaluated | None:
+        """Move one rule; None when somebody else has done so since it was *seen*."""
+        rule = evaluation.rule
+        with transaction(self._engine, self._guard) as cursor:
+            row = alerts.lock_rule(cursor, rule.name)
+            if row is None:
+                empty = State().to_json()
+                row = alerts.make_rule(cursor, rule.name, rule.definition, rule.sha256, empty)
+            if row.evaluated_at != (seen.evaluated_at if seen else None):
+                return None
+            try:
+                state = State.from_json(row.machine)
+            except ValueError as error:
+                return Evaluated(
+                    rule.name, now, Phase(row.phase), Health(row.health), problem=str(error)
+                )
+            silences = alerts.silences(cursor.connection, now)
+            silence = silence_for(evaluation, silences)
+            written = 0
+            if row.removed_at is not None or row.definition_sha256 != rule.sha256:
+                row, state, written = _begin_anew(cursor, row, rule, state, now, silence)
+            sample = evaluation.sample_for(state)
+            state, events = step_for(rule.condition)(
+                rule.policy, state, sample, now, silence=silence
+            )
+            inputs = context.inputs_of(evaluation, sample, urls)
+            writer = _Writer(cursor, rule.name, row.version, rule.definition, inputs)
+            written += writer.write(events, state, rule.channels, evaluation, urls)
+            row = row._replace(definition=dict(rule.definition), evaluation=inputs)
+            alerts.write_rule(cursor, _moved(row, state)._replace(evaluated_at=now))
+        return Evaluated(
+            rule.name, now, state.phase, sample.health, sample.value, sample.reason, events, written
+        )
+
+    def _close(self, name: str, now: datetime) -> Evaluated | None:
+        """A rule that is no longer configured: its firing is closed, its history stays."""
+        with transaction(self._engine, self._guard) as cursor:
+            row = alerts.lock_rule(cursor, name)
+            if row is None or row.removed_at is not None:
+                return None
+            state, events = edited(State.from_json(row.machine), now, reason=REMOVED)
+            writer = _Writer(cursor, name, row.version, row.definition, row.evaluation or {})
+            written = writer.write(events, state)
+            alerts.write_rule(cursor, _moved(row, state)._replace(removed_at=now))
+        return Evaluated(name, now, state.phase, state.health, events=events, notices=written)
+
+    @contextmanager
+    def _reading(self) -> Iterator[psycopg.Connection[Any]]:
+        """One snapshot of the database for everything that is read in the block."""
+        with transaction(self._engine) as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield cursor.connection
+
+
+def _is_due(rule: Rule, row: StoredRule | None, now: datetime) -> bool:
+    """Whether it is time to look at *rule* again: also when it is new, edited, or was removed."""
+    if row is None or row.evaluated_at is None or row.removed_at is not None:
+        return True
+    if row.definition_sha256 != rule.sha256:
+        return True
+    # A time ahead of ours comes from a clock that was turned back since: it must not wait for it.
+    passed = now - row.evaluated_at
+    return passed >= rule.every or passed < -timedelta(minutes=1)
+
+
+def _begin_anew(
+    cursor: psycopg.Cursor[Any],
+    row: StoredRule,
+    rule: Rule,
+    state: State,
+    now: datetime,
+    silence: str | None,
+) -> tuple[StoredRule, State, int]:
+    """The next version of a rule that was edited, or is back. Its end is told as the old one."""
+    state, events = edited(state, now, silence=silence)
+    writer = _Writer(cursor, row.name, row.version, row.definition, row.evaluation or {})
+    written = writer.write(events, state)
+    row = row._replace(version=row.version + 1, definition_sha256=rule.sha256, removed_at=None)
+    return row, state, written
+
+
+def _moved(row: StoredRule, state: State) -> StoredRule:
+    return row._replace(
+        machine=state.to_json(), seq=state.seq, phase=str(state.phase), health=str(state.health)
+    )
+
+
+class _Writer:
+    """Writes the events of one rule and their notices, in a transaction of somebody else's."""
+
+    def __init__(
+        self,
+        cursor: psycopg.Cursor[Any],
+        rule: str,
+        version: int,
+        definition: Mapping[str, Any],
+        inputs: Mapping[str, Any],
+    ) -> None:
+        self._cursor = cursor
+        self._rule = rule
+        self._version = version
+        self._definition = definition
+        self._inputs = inputs
+
+    def write(
+        self,
+        events: Iterable[Event],
+        state: State,
+        channels: Sequence[str] | None = None,
+        evaluation: Evaluation | None = None,
+        urls: Mapping[int, str] | None = None,
+    ) -> int:
+        """Write *events*; the notices go to *channels* (None: those of the definition), and the
+        end of a firing to those that were told of it. Returns how many notices there are."""
+        count = 0
+        usual = list(channels if channels is not None else self._definition.get("channels") or ())
+        for event in events:
+            to: Sequence[str] = usual if event.sent else ()
+            if event.sent and event.kind in _ENDS and event.firing_seq is not None:
+                to = alerts.channels_told(self._cursor, self._rule, event.firing_seq) or usual
+            found = context.found_dicts(evaluation, event.found, urls or {}) if evaluation else ()
+            self.write_one(event, to, state, found)
+            count += len(set(to))
+        return count
+
+    def write_one(
+        self,
+        event: Event,
+        channels: Sequence[str],
+        state: State | None,
+        found: Sequence[Mapping[str, Any]],
+    ) -> str:
+        """Write one event and a notice for each of *channels*. Returns the event's id."""
+        event_id = str(uuid4())
+        alerts.write_event(
+            self._cursor,
+            NewEvent(
+                event_id=event_id,
+                rule=self._rule,
+                rule_version=self._version,
+                seq=event.seq,
+                firing_seq=event.firing_seq,
+                kind=str(event.kind),
+                at=event.at,
+                value=event.value,
+                inputs={**self._inputs, "event": context.event_dict(event)},
+                suppressed_by=event.suppressed_by,
+            ),
+            context.message(
+                event, event_id, self._rule, self._version, self._definition, self._inputs,
+                found=found, health_since=state.health_since if state else None,
+            ),
+            channels,
+        )  # fmt: skip
+        return event_id

@@ -1,0 +1,59 @@
+"""Which silence matches a rule at an evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+
+from tracker.alert.evaluate import Evaluation
+from tracker.alert.sides import Ask
+from tracker.domain.rule.condition import ProviderStale
+from tracker.store.alerts import Silence
+
+
+def silence_for(evaluation: Evaluation, silences: Iterable[Silence]) -> str | None:
+    """``silence 12``: the first of *silences* (in force) all of whose matchers match."""
+    for one in silences:
+        if _matches(one, evaluation):
+            return f"silence {one.id}"
+    return None
+
+
+def _matches(silence: Silence, e: Evaluation) -> bool:
+    rule = e.rule
+    if silence.rule is not None and not fnmatchcase(rule.name, silence.rule.lower()):
+        return False
+    if silence.job is not None and (rule.job is None or rule.job.name != silence.job.lower()):
+        return False
+    if silence.provider is not None and silence.provider.lower() not in _providers(e):
+        return False
+    return silence.gpu is None or _key(silence.gpu) in set(_gpus(e))
+
+
+def _asks(e: Evaluation) -> Iterator[Ask]:
+    for side in (e.left, e.right):
+        if side is not None and side.best is not None:
+            yield side.best
+    yield from e.found.values()
+
+
+def _providers(e: Evaluation) -> set[str]:
+    """Whose prices the rule stands on now, or whose silence it is about."""
+    names = {ask.offer.provider for ask in _asks(e)}
+    if e.provider is not None:
+        names.add(e.provider.slug)
+    if isinstance(e.rule.condition, ProviderStale):
+        names.add(e.rule.condition.name)
+    return names
+
+
+def _gpus(e: Evaluation) -> Iterator[str]:
+    """The selections of the rule as written, and the GPUs that stand for them."""
+    yield from (_key(name) for name in e.rule.gpus)
+    for ask in _asks(e):
+        yield _key(ask.offer.gpu_family)
+        yield _key(ask.offer.gpu_key)
+
+
+def _key(name: str) -> str:
+    return "".join(name.upper().split())

@@ -1,0 +1,107 @@
+"""Everything that an evaluation may look at, read in one go: two sides never see two moments."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from tracker.alert.rules import Rule
+from tracker.domain.gpu import Catalogue
+from tracker.domain.rule.condition import CostDrops
+from tracker.report.discounts import DiscountBook
+from tracker.store import reads
+from tracker.store.alert_inputs import Coverage, HeldOffer, coverage, held_offers
+from tracker.store.reads import StoredOffer
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from tracker.store.status import StoredProvider
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What was known so many days ago, and who had been polled by then."""
+
+    at: datetime
+    offers: tuple[StoredOffer, ...]
+    coverage: Mapping[str, Coverage]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Prices, doubts and polls of one moment.
+
+    ``offers`` are all that are live, stale ones included, without those that a gate holds back by
+    now; these are in ``held``. ``past`` is keyed by days. ``sources`` are the providers that are to
+    be polled, where that is known.
+    """
+
+    offers: tuple[StoredOffer, ...]
+    held: tuple[HeldOffer, ...]
+    providers: Mapping[str, StoredProvider]
+    discounts: DiscountBook
+    catalogue: Catalogue
+    past: Mapping[int, Past] = field(default_factory=dict)
+    sources: frozenset[str] = frozenset()
+
+    @classmethod
+    def read(
+        cls,
+        connection: psycopg.Connection[Any],
+        rules: Iterable[Rule],
+        catalogue: Catalogue,
+        now: datetime,
+        *,
+        sources: Collection[str] = (),
+    ) -> Snapshot:
+        """What *rules* need to be evaluated at *now*.
+
+        The connection must be in one transaction of isolation level repeatable read.
+        """
+        rules = list(rules)
+        keys = frozenset[str]().union(*(k for rule in rules for k in rule.gpus.values()))
+        held = held_offers(connection, keys)
+        doubted = {h.offer.offer_id for h in held}
+        live = reads.live_offers(connection, gpu_keys=keys)
+        return cls(
+            offers=tuple(o for o in live if o.offer_id not in doubted),
+            held=tuple(held),
+            providers={p.slug: p for p in reads.providers(connection)},
+            discounts=DiscountBook.at(reads.discounts(connection, now), now),
+            catalogue=catalogue,
+            past=_past(connection, rules, now),
+            sources=frozenset(sources),
+        )
+
+    def interval(self, source: str) -> timedelta:
+        """How often *source* is polled; zero when it never was."""
+        provider = self.providers.get(source)
+        return timedelta(seconds=(provider.every_seconds or 0) if provider else 0)
+
+    def unasked(self, wanted: Collection[str] = ()) -> list[str]:
+        """The sources (of *wanted*, if any are named) that nobody has tried to poll yet."""
+        return sorted(
+            name
+            for name in self.sources
+            if (not wanted or name in wanted)
+            and ((p := self.providers.get(name)) is None or p.last_attempt_at is None)
+        )
+
+
+def _past(
+    connection: psycopg.Connection[Any], rules: Iterable[Rule], now: datetime
+) -> dict[int, Past]:
+    keys: dict[int, frozenset[str]] = {}
+    for rule in rules:
+        if isinstance(rule.condition, CostDrops):
+            days = rule.condition.days
+            keys[days] = keys.get(days, frozenset()).union(*rule.gpus.values())
+    found = {}
+    for days, wanted in keys.items():
+        moment = now - timedelta(days=days)
+        offers = reads.live_offers(connection, gpu_keys=wanted, as_of=moment)
+        found[days] = Past(moment, tuple(offers), coverage(connection, moment))
+    return found
