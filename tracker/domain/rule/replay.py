@@ -25,8 +25,9 @@ def replay(
 
     *points* are observations of the ratio, in any order (of two at one time the last counts). One
     holds until the next, but no longer than *hold*; beyond it the sample is STALE, before the
-    first one and while a point's value is None it is NO_DATA. Nothing silences the rule. ValueError for an interval that is
-    not above 0, or above the policy's ``max_gap``: such a rule would never stop waiting.
+    first one and while a point's value is None it is NO_DATA. Nothing silences the rule.
+    ValueError for an interval that is not above 0, or above the policy's ``max_gap``: such a rule
+    would never stop waiting.
     """
     if not ZERO < interval <= policy.max_gap:
         raise ValueError(f"the interval must be above 0 and not above {policy.max_gap}")

@@ -42,7 +42,7 @@ class Kind(StrEnum):
     RELAPSED = "relapsed"  # recovering, and true again before it had cleared
     RESOLVED = "resolved"
     REMINDER = "reminder"
-    STILL_FIRING = "still_firing"  # a silence has ended, and the firing it hid goes on
+    STILL_FIRING = "still_firing"  # what kept its notice back has ended, and it goes on
     CLOSED = "closed"  # the rule was edited, disabled or removed while it fired
     DATA_PROBLEM = "data_problem"
     DATA_OK = "data_ok"
@@ -65,7 +65,8 @@ class Policy:
     below and clears at ``exit`` or above (``enter < exit``); in between nothing changes. Both a
     duration and a count of good evaluations are needed to fire, the duration alone to clear.
     ``max_gap``: after a longer time without a good sample, waiting starts anew.
-    ``cooldown``: no notice of a new firing for that long after the last notice that one was sent.
+    ``cooldown``: no notice of a new firing for that long after the last notice that one was sent
+    (one that still goes on then is told then).
     ``remind_every`` None: no reminders. ``health_after``: how long data may be bad before that is
     told. ``on_start``: whether a rule that is true when first seen says so.
     """
@@ -102,8 +103,8 @@ class Event:
 
     ``seq`` numbers a rule's events and never repeats. ``firing_seq`` is the seq of the FIRED event
     that this one belongs to, if any. ``suppressed_by`` says why nothing is sent although the kind
-    would be ("cooldown", "silence 12", "baseline", "unsent firing", "send_resolved"); None for
-    what is sent, and for kinds that never are.
+    would be ("cooldown", "silence 12", "baseline", "unsent firing", "unsent change",
+    "unsent problem", "send_resolved"); None for what is sent, and for kinds that never are.
     """
 
     kind: Kind
