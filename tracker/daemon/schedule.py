@@ -41,8 +41,6 @@ class AlarmClock:
         self._scheduler.add_listener(
             self._on_trouble, EVENT_JOB_ERROR | EVENT_JOB_MAX_INSTANCES | EVENT_JOB_MISSED
         )
-        # It has a line for every alarm that is set.
-        logging.getLogger("apscheduler").setLevel(logging.ERROR)
 
     def start(self) -> None:
         """Begin to ring; in the event loop."""

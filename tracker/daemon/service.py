@@ -49,6 +49,8 @@ STARTING_S = 60.0  # that the service manager is asked to wait for the database,
 THREADS = 24  # a poll whose thread never ends must leave enough of them for the others
 AT_ONCE_S = 2.0  # that tasks get to notice that they are cancelled
 
+_TALKATIVE = ("alembic", "apscheduler", "uvicorn")  # each tells of its own life at level info
+
 # Settings that are taken up at the start alone.
 _AT_START = ("database_url", "data_dir", "postgres_bindir", "postgres_user")
 _AT_START_OF_DAEMON = ("serve", "listen", "port", "lock_database_url")
@@ -345,6 +347,8 @@ def _log_as(app: App) -> None:
     settings = app.settings
     level = settings.log_level if "log_level" in settings.model_fields_set else "info"
     setup_logging(level, settings.log_format, redactor=app.redactor)
+    for name in _TALKATIVE:
+        logging.getLogger(name).setLevel(logging.NOTSET if level == "debug" else logging.WARNING)
 
 
 def _only_at_start(before: Plan, after: Plan) -> set[str]:
