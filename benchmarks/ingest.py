@@ -54,7 +54,7 @@ class Stream:
         at = START + timedelta(hours=self.turn)
         poll = Poll(source=self.name, status="complete", started_at=at, polled_at=at,
                     every_seconds=3600, accepted=offers)  # fmt: skip
-        assert poll.marks  # keys and states are worked out here, as normalisation's part
+        assert poll.seen  # keys and states are worked out here, as normalisation's part
         return poll
 
 

@@ -90,6 +90,7 @@ CREATE INDEX offer_native_id_idx ON offer (native_id)
 CREATE TABLE offer_now (
     offer_id BIGINT NOT NULL,
     key BYTEA NOT NULL,
+    mark BYTEA NOT NULL,
     source_id INTEGER NOT NULL,
     seller_id INTEGER NOT NULL,
     native_id TEXT NOT NULL,
@@ -142,6 +143,8 @@ CREATE TABLE offer_now (
     CONSTRAINT offer_now_price_check CHECK (price_native > 0 AND price_micro_usd > 0),
     CONSTRAINT offer_now_availability_check
         CHECK (availability IN ('yes', 'no', 'unknown')),
+    CONSTRAINT offer_now_lengths_check
+        CHECK (octet_length(key) = 16 AND octet_length(mark) = 8),
     CONSTRAINT offer_now_seen_until_check
         CHECK (seen_until >= valid_from)
 ) WITH (fillfactor = 70)

@@ -3,16 +3,19 @@
 A span is one offer's native price from one moment to another. A poll confirms a price until the
 next poll that speaks about the offer, but never for longer than the source's time to live (ttl):
 what lies behind that is a gap, in which no price is known. All intervals are half-open.
+
+Of what is open only a mark is known, 8 bytes that stand for all that may change of an offer. Marks
+are kept with the offers, so that a process that has just started need not read anything else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from itertools import compress
-from operator import ne
+from hashlib import blake2b
 from typing import NamedTuple
 
 from tracker.domain.money import to_micro_usd
@@ -46,11 +49,11 @@ class Moving(NamedTuple):
     fallback: bool
 
 
-_tuple = tuple.__new__  # four times faster than Moving(...), which counts at 20,000 offers a poll
+_tuple = tuple.__new__  # four times faster than Moving(...), which counts at 20,000 new prices
 
 
 def moving(offer: Offer) -> Moving:
-    """What is compared with the previous poll to see whether *offer* changed."""
+    """What is written of *offer* when it opened or changed."""
     price, x = offer.listed.price, offer.listed.extras
     foreign = price.currency != "USD"
     return _tuple(
@@ -65,26 +68,88 @@ def moving(offer: Offer) -> Moving:
     )  # fmt: skip
 
 
+# Part of every mark. Another value makes all of them differ once, and every open offer is written
+# anew: to be changed with what a mark is made of, or with how a price in USD comes about.
+_MARK_VERSION = "1"
+_TRAILING_ZEROS = re.compile(r"\.(\d*[1-9])?0+\x1f")
+
+
+def mark_of(offer: Offer, micro_usd: int) -> bytes:
+    """8 bytes that are the same for two states of an offer only if all of ``Moving`` is.
+
+    In every process: 64 bits of a hash, so that of two different states one in 10^19 passes for
+    the same. Decimals count by their value, whatever zeros they end with; 1E+2 for 100, or the
+    same moment in another time zone, makes another mark. *micro_usd* is the offer's price.
+    """
+    # One formatted text, because the largest marketplaces bring 20,000 offers with every poll.
+    # A decimal ends with \x1f, all else (which holds no such thing, or is quoted) with others.
+    price, x = offer.listed.price, offer.listed.extras
+    text = (
+        f"{_MARK_VERSION}\x1e{micro_usd}\x1e{price.amount!s}\x1f{x.disk_gb!s}\x1f"
+        f"{x.network_down_mbps!s}\x1f{x.network_up_mbps!s}\x1f{x.reliability!s}\x1f"
+        f"{x.max_duration_hours!s}\x1f{x.availability!s}\x1e{x.stock_count}\x1e"
+        f"{x.stock_label!a}\x1e{x.interruption_percent_max}\x1e{x.valid_as_of!s}\x1e"
+        f"{x.expires_at!s}\x1e{x.fallback!s}"
+    )
+    if price.currency != "USD":
+        text += f"\x1d{offer.fx_date!s}\x1e{offer.fx_rate!s}\x1f"
+    if offer.flags:
+        text += f"\x1c{offer.flags!a}"
+    if "0\x1f" in text:
+        text = _TRAILING_ZEROS.sub(_without_zeros, text)
+    return blake2b(text.encode(), digest_size=8).digest()
+
+
+def _without_zeros(decimals: re.Match[str]) -> str:
+    return f".{decimals[1]}\x1f" if decimals[1] else "\x1f"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a poll saw, by offer key. ``offers`` may hold more than are to be recorded."""
+
+    marks: dict[bytes, bytes] = field(default_factory=dict)
+    micro_usd: dict[bytes, int] = field(default_factory=dict)
+    sellers: set[str] = field(default_factory=set)
+    offers: Mapping[bytes, Offer] = field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.marks)
+
+    def native(self, key: bytes) -> Decimal:
+        """The provider's own amount."""
+        return self.offers[key].listed.price.amount
+
+
+def see(offers: Mapping[bytes, Offer], highest_micro_usd: int) -> Seen:
+    """The *offers* as a poll saw them, without those whose price in micro-USD is out of range.
+
+    The range is above 0, after rounding, and up to *highest_micro_usd*.
+    """
+    seen = Seen(offers=offers)
+    marks, prices, sellers = seen.marks, seen.micro_usd, seen.sellers
+    for key, offer in offers.items():
+        micro_usd = to_micro_usd(offer.price.usd)
+        if 0 < micro_usd <= highest_micro_usd:
+            marks[key] = mark_of(offer, micro_usd)
+            prices[key] = micro_usd
+            sellers.add(offer.provider)
+    return seen
+
+
 @dataclass(slots=True)
 class Live:
     """What is open of one source, by offer key.
 
     ``seen_until`` holds only the offers that the latest (partial) polls did not see: the time of
-    the last poll that did. All others were seen by the last accepted poll. ``marks``, where they
-    are known, stand for the states in their order: see ``marks_of``.
+    the last poll that did. All others were seen by the last accepted poll. ``natives`` are the
+    native prices that happen to be known: see ``unknown_natives``.
     """
 
-    states: dict[bytes, Moving] = field(default_factory=dict)
+    marks: dict[bytes, bytes] = field(default_factory=dict)
+    micro_usd: dict[bytes, int] = field(default_factory=dict)
     seen_until: dict[bytes, datetime] = field(default_factory=dict)
-    marks: list[int] | None = field(default=None, compare=False)
-
-
-def marks_of(states: Mapping[bytes, Moving]) -> list[int]:
-    """A number for each state, the same for equal ones, to compare thousands of them at once.
-
-    64-bit hashes, so that two different states of one offer pass for the same once in 10^19 polls.
-    """
-    return list(map(hash, states.values()))
+    natives: dict[bytes, Decimal] = field(default_factory=dict, compare=False)
 
 
 @dataclass(slots=True)
@@ -96,7 +161,6 @@ class Changes:
     ``closed``: closes at the moment given. ``updated``: something else than the native price
     moved. ``confirmed``: nothing moved, seen again after partial polls that missed it.
     ``unconfirmed``: missed by this partial poll for the first time. ``unchanged``: a count.
-    ``same_order``: the poll lists exactly the open offers, in the order known.
     """
 
     opened: list[bytes] = field(default_factory=list)
@@ -107,7 +171,11 @@ class Changes:
     confirmed: list[bytes] = field(default_factory=list)
     unconfirmed: list[bytes] = field(default_factory=list)
     unchanged: int = 0
-    same_order: bool = field(default=False, compare=False)
+
+    @property
+    def written(self) -> list[bytes]:
+        """All that are open with the state that this poll saw."""
+        return [*self.opened, *self.repriced, *(key for key, _ in self.resumed), *self.updated]
 
 
 def known_until(seen_at: datetime, ttl: timedelta) -> datetime:
@@ -115,66 +183,60 @@ def known_until(seen_at: datetime, ttl: timedelta) -> datetime:
     return seen_at + ttl
 
 
+def touched(live: Live, seen: Seen) -> list[bytes]:
+    """The keys that are new or whose mark is not the one of before."""
+    if live.marks == seen.marks:  # half the time of the look-ups below
+        return []
+    known = live.marks.get
+    return [key for key, mark in seen.marks.items() if known(key) != mark]
+
+
+def unknown_natives(live: Live, keys: Iterable[bytes]) -> list[bytes]:
+    """Those of the *keys* that are open at a native price which is not known."""
+    return [key for key in keys if key in live.marks and key not in live.natives]
+
+
 def diff(
     live: Live,
-    seen: Mapping[bytes, Moving],
+    seen: Seen,
+    moved: Iterable[bytes],
     *,
     polled_at: datetime,
     last_ok_at: datetime | None,
     ttl: timedelta,
     complete: bool,
-    marks: list[int] | None = None,
 ) -> Changes:
-    """Compare an accepted poll with what is open. *marks* are those of *seen*, where known.
+    """Compare an accepted poll with what is open.
 
-    *last_ok_at* is the last accepted poll (None: there was none, and nothing is open) and must lie
-    before *polled_at*; *ttl* is the one that held when the open prices were seen. A complete poll
-    closes what it does not see, a partial one leaves it unconfirmed.
+    *moved* are the keys that ``touched`` found; the native prices of those that are open must be
+    known. *last_ok_at* is the last accepted poll (None: there was none, and nothing is open) and
+    must lie before *polled_at*; *ttl* is the one that held when the open prices were seen. A
+    complete poll closes what it does not see, a partial one leaves it unconfirmed.
     """
     changes = Changes()
-    known = live.states.get
-    changes.same_order = len(live.states) == len(seen) and list(live.states) == list(seen)
-    touched = _touched(live, seen, marks, same_order=changes.same_order)
     lapsed = _lapsed(live, polled_at, last_ok_at, ttl)
     for key, end in lapsed.items():
-        (changes.resumed if key in seen else changes.closed).append((key, end))
-    for key in touched:
-        before = known(key)
-        if before is None:
+        (changes.resumed if key in seen.marks else changes.closed).append((key, end))
+    for key in moved:
+        if key not in live.marks:
             changes.opened.append(key)
         elif key in lapsed:
             continue
-        elif before.native != seen[key].native:
+        elif live.natives[key] != seen.native(key):
             changes.repriced.append(key)
         else:
             changes.updated.append(key)
-    if len(seen) - len(changes.opened) < len(live.states):
-        missing = [k for k in live.states if k not in seen and k not in lapsed]
+    if len(seen) - len(changes.opened) < len(live.marks):
+        missing = [k for k in live.marks if k not in seen.marks and k not in lapsed]
         if complete:
             changes.closed += [(key, polled_at) for key in missing]
         else:
             changes.unconfirmed = [key for key in missing if key not in live.seen_until]
+    changes.unchanged = len(seen) - len(changes.written)
     if live.seen_until:
-        rewritten = set(touched).union(lapsed)
-        changes.confirmed = [k for k in live.seen_until if k in seen and k not in rewritten]
-    moved = (changes.opened, changes.repriced, changes.updated)
-    changes.unchanged = len(seen) - len(changes.resumed) - sum(len(keys) for keys in moved)
+        rewritten = set(changes.written)
+        changes.confirmed = [k for k in live.seen_until if k in seen.marks and k not in rewritten]
     return changes
-
-
-def _touched(
-    live: Live, seen: Mapping[bytes, Moving], marks: list[int] | None, *, same_order: bool
-) -> list[bytes]:
-    """The keys that are new or whose state is not the one of before."""
-    before = live.states
-    if same_order:
-        # Most sources list their offers in the same order every time: half the time of look-ups,
-        # and nearly none where the marks are known.
-        if live.marks is not None and marks is not None:
-            return list(compress(seen, map(ne, live.marks, marks)))
-        return list(compress(seen, map(ne, before.values(), seen.values())))
-    known = before.get
-    return [key for key, state in seen.items() if known(key) != state]
 
 
 def _lapsed(
@@ -186,33 +248,26 @@ def _lapsed(
     common = known_until(last_ok_at, ttl)
     ends = {key: known_until(at, ttl) for key, at in live.seen_until.items()}
     if common < polled_at:
-        return {key: ends.get(key, common) for key in live.states}
+        return {key: ends.get(key, common) for key in live.marks}
     return {key: end for key, end in ends.items() if end < polled_at}
 
 
-def after(
-    live: Live,
-    changes: Changes,
-    seen: dict[bytes, Moving],
-    *,
-    last_ok_at: datetime | None,
-    complete: bool,
-    marks: list[int] | None = None,
-) -> Live:
+def after(live: Live, changes: Changes, seen: Seen, *, last_ok_at: datetime | None) -> Live:
     """What is open after the poll whose *changes* diff found. *live* is not modified."""
-    if complete:
-        moved = [*changes.repriced, *changes.updated, *(key for key, _ in changes.resumed)]
-        if changes.opened or changes.closed or 2 * len(moved) > len(seen):
-            return Live(seen, marks=marks)  # what it saw is all there is
-        # The same, but freeing thousands of old states is what would take most of the time.
-        states = live.states | {key: seen[key] for key in moved} if moved else live.states
-        return Live(states, marks=marks if changes.same_order else None)
-    gone = {key for key, _ in changes.closed}
-    states = {key: state for key, state in live.states.items() if key not in gone}
-    states.update(seen)
-    unseen = {k: at for k, at in live.seen_until.items() if k in states and k not in seen}
+    gone = [key for key, _ in changes.closed]
+    written = changes.written
+    marks, prices, natives = live.marks, live.micro_usd, live.natives
+    if gone or written:
+        # Copied and brought up to date: freeing thousands of old values takes longer.
+        marks = marks | {key: seen.marks[key] for key in written}
+        prices = prices | {key: seen.micro_usd[key] for key in written}
+        natives = natives | {key: seen.native(key) for key in written}
+        for known in (marks, prices, natives):
+            for key in gone:
+                known.pop(key, None)
+    unseen = {k: at for k, at in live.seen_until.items() if k in marks and k not in seen.marks}
     if changes.unconfirmed:
         if last_ok_at is None:
             raise ValueError("offers are open, but no poll has been accepted")
         unseen.update(dict.fromkeys(changes.unconfirmed, last_ok_at))
-    return Live(states, unseen)
+    return Live(marks, prices, unseen, natives)

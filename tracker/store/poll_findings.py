@@ -17,7 +17,6 @@ from tracker.domain.findings import Quarantined, UnmappedGpu
 from tracker.domain.money import to_micro_usd
 from tracker.domain.offer import Discount
 from tracker.domain.quality import RELEASABLE, Gate, Pending, same_price
-from tracker.domain.spans import Moving
 from tracker.store.arrays import Batch
 from tracker.store.poll_types import MAX_MICRO_USD
 from tracker.store.schema import discount, quarantine, unmapped_gpu
@@ -116,16 +115,17 @@ def write_quarantine(
     held: Iterable[Quarantined],
     released: Iterable[Quarantined],
     *,
-    accepted: Mapping[bytes, Moving],
-    before: Mapping[bytes, Moving],
+    accepted: Mapping[bytes, int],
+    before: Mapping[bytes, int],
     polled_at: datetime,
     ttl: timedelta,
     complete: bool,
 ) -> dict[GateKey, HeldPrice]:
     """Bring the quarantine up to date and return what it holds then.
 
-    *accepted* are the prices that were taken, *before* those that were open. ``last_seen_at``
-    moves with the polls that count as confirmations: of those in quick succession with one.
+    *accepted* are the prices (micro-USD) that were taken, *before* those that were open.
+    ``last_seen_at`` moves with the polls that count as confirmations: of those in quick
+    succession with one.
     """
     entries: dict[GateKey, tuple[Quarantined, bool]] = {}
     for items, free in ((held, False), (released, True)):
@@ -158,10 +158,10 @@ def write_quarantine(
     if entries:
         last = known.last_prices()
         for gate_key, (item, free) in entries.items():
-            old, live = known.held.get(gate_key), before.get(gate_key[0])
+            old = known.held.get(gate_key)
             after[gate_key] = HeldPrice(
                 Pending(_storable(item), item.confirmations, free),
-                live.micro_usd if live else last.get(gate_key[0]),
+                before.get(gate_key[0], last.get(gate_key[0])),
                 polled_at if item.counted or old is None else old.counted_at,
             )
         rows = [_row(key, entry[0], after[key], polled_at) for key, entry in entries.items()]
@@ -172,8 +172,8 @@ def write_quarantine(
 def _is_settled(
     gate_key: GateKey,
     row: HeldPrice,
-    accepted: Mapping[bytes, Moving],
-    before: Mapping[bytes, Moving],
+    accepted: Mapping[bytes, int],
+    before: Mapping[bytes, int],
     seen: set[bytes],
 ) -> bool:
     """Whether a row of an offer that the poll saw has done its work.
@@ -184,11 +184,10 @@ def _is_settled(
     key, gate = gate_key
     if not row.pending.released or key in seen or key not in accepted:
         return True
-    live = before.get(key)
     anchor = row.pending.price_micro_usd
-    if live is not None and gate != Gate.JUMP:
-        anchor = live.micro_usd
-    return not same_price(accepted[key].micro_usd, anchor)
+    if gate != Gate.JUMP:
+        anchor = before.get(key, anchor)
+    return not same_price(accepted[key], anchor)
 
 
 def _storable(item: Quarantined) -> int:

@@ -186,7 +186,7 @@ def _rejects(poll: Poll) -> Jsonb | None:
     if len(poll.offers) > len(poll.seen):
         rejects["price out of range"] = {
             "count": len(poll.offers) - len(poll.seen),
-            "sample": next(k for k in poll.offers if k not in poll.seen).hex(),
+            "sample": next(k for k in poll.offers if k not in poll.seen.marks).hex(),
         }
     return Jsonb(rejects) if rejects else None
 

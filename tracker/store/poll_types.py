@@ -87,17 +87,9 @@ class Poll:
         return offers
 
     @cached_property
-    def seen(self) -> dict[Key, spans.Moving]:
+    def seen(self) -> spans.Seen:
         """What is compared with the previous poll. Prices the store cannot hold are left out."""
-        states = {key: spans.moving(offer) for key, offer in self.offers.items()}
-        if all(0 < state.micro_usd <= MAX_MICRO_USD for state in states.values()):
-            return states
-        return {k: s for k, s in states.items() if 0 < s.micro_usd <= MAX_MICRO_USD}
-
-    @cached_property
-    def marks(self) -> list[int]:
-        """What ``seen`` is compared by."""
-        return spans.marks_of(self.seen)
+        return spans.see(self.offers, MAX_MICRO_USD)
 
     @property
     def effective_status(self) -> str:

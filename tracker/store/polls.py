@@ -1,8 +1,9 @@
 """Recording polls: one poll, one transaction, and only what changed is written.
 
-The recorder remembers what is open of each source and compares in Python; ``provider.seq`` tells
-whether that memory still holds. The provider's row is locked meanwhile, so any number of daemons
-may record at once. A process killed at any moment leaves nothing half-written.
+The recorder remembers what is open of each source, as marks, and compares in Python;
+``provider.seq`` tells whether that memory still holds. The provider's row is locked meanwhile, so
+any number of daemons may record at once. A process killed at any moment leaves nothing
+half-written.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Recorder:
         """
         status = poll.effective_status  # compares and hashes: before the lock is taken
         memory = self._memory.pop(poll.source, None)
-        self._make_providers(poll, status, memory)
+        self._make_providers(poll, status)
         months: set[datetime] = set()
         with self._transaction() as cursor:
             row = poll_log.lock(cursor, poll)
@@ -102,17 +103,17 @@ class Recorder:
             memory = _current(cursor, memory, row)
             complete, shrunk = poll_log.earlier_counts(cursor, row)
         self._memory[source] = memory
-        findings, live = memory.findings, memory.remembered.live.states
-        prices = findings.last_prices() | {key: s.micro_usd for key, s in live.items()}
+        findings, live = memory.findings, memory.remembered.live
+        prices = findings.last_prices() | live.micro_usd
         pending = findings.pending(row.now, row.apart)
         if complete is not None:
-            complete += len(findings.waiting() - live.keys())
+            complete += len(findings.waiting() - live.marks.keys())
         return PollContext(
             row.last_ok_at, prices, complete, shrunk, pending, row.content_sha256,
             row.content_since, row.consecutive_failures,
         )  # fmt: skip
 
-    def _make_providers(self, poll: Poll, status: str, memory: _Memory | None) -> None:
+    def _make_providers(self, poll: Poll, status: str) -> None:
         """Make the rows of the source and its sellers in a transaction of their own.
 
         Made in the poll's, another's first poll of the same provider would wait for this one,
@@ -120,9 +121,7 @@ class Recorder:
         """
         slugs = {poll.source}
         if status in ACCEPTED_STATUSES:
-            # The sellers of what was open have their rows.
-            known = memory.remembered.live.states if memory else {}
-            slugs |= {poll.offers[key].provider for key in poll.offers.keys() - known.keys()}
+            slugs |= poll.seen.sellers
         if slugs <= self._slugs:
             return
         with self._transaction() as cursor:
@@ -156,15 +155,18 @@ class Recorder:
     ) -> Recorded:
         complete, at = poll.status == "complete", poll.polled_at
         known, live = memory.remembered, memory.remembered.live
+        moved = spans.touched(live, poll.seen)
+        poll_rows.load_natives(cursor, known, moved)
         changes = spans.diff(
-            live, poll.seen, polled_at=at, last_ok_at=row.last_ok_at, ttl=row.ttl,
-            complete=complete, marks=poll.marks,
+            live, poll.seen, moved, polled_at=at, last_ok_at=row.last_ok_at, ttl=row.ttl,
+            complete=complete,
         )  # fmt: skip
         self._ensure_months(cursor, changes, at, months)
-        _ensure_sellers(cursor, memory, poll, changes)
+        if changes.opened:
+            _ensure_sellers(cursor, memory, poll)
         opened = poll_rows.write_changes(
-            cursor, known, changes, poll.seen, poll.offers, row.id, memory.sellers,
-            polled_at=at, last_ok_at=row.last_ok_at,
+            cursor, known, changes, poll.seen, row.id, memory.sellers, polled_at=at,
+            last_ok_at=row.last_ok_at,
         )  # fmt: skip
         findings = _write_findings(cursor, memory, poll, row)
         _describe(cursor, memory, poll, row)
@@ -174,10 +176,7 @@ class Recorder:
         # Only now: whatever fails above or at the commit leaves the caller without this memory.
         memory.seq = row.seq + 1
         memory.findings = findings
-        known.live = spans.after(
-            live, changes, poll.seen, last_ok_at=row.last_ok_at, complete=complete,
-            marks=poll.marks,
-        )  # fmt: skip
+        known.live = spans.after(live, changes, poll.seen, last_ok_at=row.last_ok_at)
         for key, _ in changes.closed:
             del known.ids[key]
         known.ids.update(opened)
@@ -198,12 +197,12 @@ def _current(cursor: Cursor, memory: _Memory | None, row: ProviderRow) -> _Memor
     """The memory if it still holds, else what the tables say."""
     if memory is not None and memory.seq == row.seq:
         return memory
-    remembered = poll_rows.load_live(cursor.connection, row.id)
+    remembered = poll_rows.load_live(cursor, row.id)
     return _Memory(row.seq, remembered, poll_findings.load_findings(cursor, row.id))
 
 
-def _ensure_sellers(cursor: Cursor, memory: _Memory, poll: Poll, changes: spans.Changes) -> None:
-    slugs = {poll.offers[key].provider for key in changes.opened} - memory.sellers.keys()
+def _ensure_sellers(cursor: Cursor, memory: _Memory, poll: Poll) -> None:
+    slugs = poll.seen.sellers - memory.sellers.keys()
     if not slugs:
         return
     poll_log.make_providers(cursor, slugs)
@@ -237,9 +236,9 @@ def _write_waiting(cursor: Cursor, poll: Poll, row: ProviderRow, memory: _Memory
 def _write_findings(cursor: Cursor, memory: _Memory, poll: Poll, row: ProviderRow) -> Findings:
     known, complete = memory.findings, poll.status == "complete"
     held = poll_findings.write_quarantine(
-        cursor, known, row.id, poll.quarantined, poll.released, accepted=poll.seen,
-        before=memory.remembered.live.states, polled_at=poll.polled_at, ttl=poll.ttl,
-        complete=complete,
+        cursor, known, row.id, poll.quarantined, poll.released,
+        accepted=poll.seen.micro_usd, before=memory.remembered.live.micro_usd,
+        polled_at=poll.polled_at, ttl=poll.ttl, complete=complete,
     )  # fmt: skip
     unmapped = poll_findings.write_unmapped(
         cursor, known.unmapped, row.id, poll.unmapped, polled_at=poll.polled_at, complete=complete

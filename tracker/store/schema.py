@@ -163,6 +163,7 @@ offer_now = Table(
     metadata,
     _need("offer_id", BigInteger, primary_key=True, autoincrement=False),
     _need("key", LargeBinary),
+    _need("mark", LargeBinary),  # stands for what may change: see tracker/domain/spans.py
     *_identity(),
     *_price(),
     Column("flags", ARRAY(Text)),  # None rather than empty
@@ -182,6 +183,7 @@ offer_now = Table(
     _instant("seen_until", nullable=True),  # None: seen by the last accepted poll
     _positive_price(),
     _one_of("availability", Availability),
+    CheckConstraint("octet_length(key) = 16 AND octet_length(mark) = 8", name="lengths"),
     CheckConstraint("seen_until >= valid_from", name="seen_until"),
     Index("offer_now_gpu_key_idx", "gpu_key"),
     postgresql_with={"fillfactor": "70"},
