@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import threading
+import warnings
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.message import EmailMessage
@@ -75,6 +76,11 @@ class MailServer:
         await asyncio.gather(*rest, return_exceptions=True)
 
     def _protocol(self, starttls: ssl.SSLContext | None) -> SMTP:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it warns of logins without STARTTLS, which is meant
+            return self._smtp(starttls)
+
+    def _smtp(self, starttls: ssl.SSLContext | None) -> SMTP:
         return SMTP(
             self, tls_context=starttls, require_starttls=starttls is not None,
             authenticator=self._login if self.users else None, auth_required=bool(self.users),

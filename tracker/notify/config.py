@@ -31,7 +31,7 @@ from tracker.telemetry import Redactor
 LOG = "log"  # the channel that is there without being configured
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.IGNORECASE)
-_ADDRESS = re.compile(r"[^\s@<>,;:\"()\[\]\\]+@[^\s@<>,;:\"()\[\]\\]+")
+_ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}")
 _HOST = re.compile(r"[A-Za-z0-9._:-]{1,253}")
 _SECRETS = ("url", "secret", "password")
 
@@ -80,7 +80,7 @@ class _Mail(_Table):
     @classmethod
     def _are_addresses(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
         every = (value,) if isinstance(value, str) else value
-        if not all(_ADDRESS.fullmatch(address) and address.isprintable() for address in every):
+        if not all(_ADDRESS.fullmatch(address) for address in every):
             raise ValueError("must be plain mail addresses like alerts@example.org")
         return value
 

@@ -80,7 +80,7 @@ class MailChannel:
     def message(self, notice: Notice) -> EmailMessage:
         """The mail. Its Message-ID comes from the event, so that a second copy is known as one."""
         mail = EmailMessage(policy=SMTP)
-        unique = re.sub(r"[^A-Za-z0-9.-]", "-", notice.event_id)[:120]
+        unique = re.sub(r"[^A-Za-z0-9-]", "-", notice.event_id)[:120] or "event"
         domain = self._sender.rpartition("@")[2]
         mail["Message-ID"] = f"<{unique}@{domain}>"
         mail["Date"] = format_datetime(self._clock())
@@ -135,7 +135,8 @@ class MailChannel:
             if server.username is not None:
                 password = server.password.get_secret_value() if server.password else ""
                 connection.login(server.username, password)
-            refused = connection.send_message(mail)
+            # Not send_message(), which writes ">From" where a line begins with "From".
+            refused = connection.sendmail(self._sender, self._recipients, mail.as_bytes())
             if refused:
                 log.warning(
                     "%s: the server takes mail for the others, but not for %s",

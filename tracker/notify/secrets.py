@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 _LONG = 16  # characters; a part of a path that long is a token rather than a word
 _VALUE = 8
 _WEB = ("http", "https", "json", "jsons", "xml", "xmls", "form", "forms")
-_HOST_NAME = re.compile(r"\[?[0-9a-f:.]+\]?|[a-z0-9-]+(\.[a-z0-9-]+)+|localhost", re.IGNORECASE)
+_HOST_NAME = re.compile(r"\[.*|[a-z0-9-]+(\.[a-z0-9-]+)+|localhost", re.IGNORECASE)
 
 
 def of_url(url: str) -> Iterator[str]:

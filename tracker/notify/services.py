@@ -13,6 +13,7 @@ import logging
 import re
 import socket
 import threading
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -96,25 +97,30 @@ class AppriseChannel:
 
     def _loaded(self) -> NotifyBase:
         if self._plugin is None:
-            try:
-                import apprise
-            except ImportError:
-                raise Permanent(MISSING) from None
-            # It writes the paths of requests at debug level, and they are credentials.
-            logging.getLogger("urllib3").setLevel(logging.WARNING)
-            asset = apprise.AppriseAsset(
-                app_id="gpucost", app_desc="gpucost", app_url="", async_mode=False,
-                http_redirects=False, default_service_retry=0, secure_logging=True,
-                storage_mode=apprise.PersistentStoreMode.MEMORY,
-            )  # fmt: skip
-            # As text: the schemes of Apprise's own plugins and no others.
-            plugin = apprise.Apprise.instantiate(self._url.get_secret_value(), asset=asset)
-            if plugin is None:
-                raise Permanent(
-                    "not a URL that Apprise knows: see https://github.com/caronc/apprise/wiki"
-                )
-            self._plugin = plugin
+            with warnings.catch_warnings():
+                # Its plugins use what is deprecated, and importing them is not the user's doing.
+                warnings.simplefilter("ignore")
+                self._plugin = self._load()
         return self._plugin
+
+    def _load(self) -> NotifyBase:
+        try:
+            import apprise
+        except ImportError:
+            raise Permanent(MISSING) from None
+        # It writes the paths of requests at debug level, and they are credentials.
+        logging.getLogger("urllib3").setLevel(logging.WARNING)
+        asset = apprise.AppriseAsset(
+            app_id="gpucost", app_desc="gpucost", app_url="", async_mode=False,
+            http_redirects=False, default_service_retry=0, secure_logging=True,
+            storage_mode=apprise.PersistentStoreMode.MEMORY,
+        )  # fmt: skip
+        plugin = apprise.Apprise.instantiate(self._url.get_secret_value(), asset=asset)
+        if plugin is None:
+            raise Permanent(
+                "not a URL that Apprise knows: see https://github.com/caronc/apprise/wiki"
+            )
+        return plugin
 
     def _check_target(self) -> None:
         """Raises Permanent when the URL names a host in a private network, and none may be.
@@ -162,6 +168,7 @@ def _overheard() -> Iterator[list[str]]:
     logger: Any = logging.getLogger("apprise")
     ear = _Ear()
     logger.propagate = False
+    logger.setLevel(logging.WARNING)  # below that it writes whole URLs
     logger.addHandler(ear)
     try:
         yield ear.said

@@ -18,11 +18,11 @@ class Hand:
     """
 
     def __init__(self) -> None:
-        self._thread: threading.Thread | None = None
+        self._busy = False
 
     async def run(self, call: Callable[[], None]) -> None:
         """Wait for *call*. Raises what it raises; Transient while an earlier call still runs."""
-        if self._thread is not None and self._thread.is_alive():
+        if self._busy:
             raise Transient("the attempt before this one still hangs")
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
@@ -41,10 +41,10 @@ class Hand:
                 call()
             except Exception as raised:
                 error = raised
+            self._busy = False
             with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
                 loop.call_soon_threadsafe(finish, error)
 
-        self._thread = threading.Thread(target=work, name="gpucost-notify", daemon=True)
-        self._thread.start()
+        self._busy = True
+        threading.Thread(target=work, name="gpucost-notify", daemon=True).start()
         await done
-        self._thread.join()  # it has nothing left to do

@@ -24,6 +24,7 @@ from tracker.telemetry import Redactor, one_line
 if TYPE_CHECKING:
     import ssl
 
+    from tracker.http.limits import Limits
     from tracker.http.outgoing import Reply, Resolve
 
 # Beside every 5xx: time-out, too early, too many requests. All else is the sender's to change.
@@ -53,6 +54,7 @@ class WebhookChannel:
         redactor: Redactor,
         contact: str | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        limits: Limits | None = None,
         resolve: Resolve | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
@@ -63,6 +65,7 @@ class WebhookChannel:
         self._redactor = redactor
         self._contact = contact
         self._clock = clock
+        self._limits = limits
         self._resolve = resolve
         self._tls = tls
 
@@ -89,7 +92,7 @@ class WebhookChannel:
             reply = await outgoing.post(
                 self._url.get_secret_value(), body, headers, now=now,
                 allow_private=self._allow_private, contact=self._contact,
-                resolve=self._resolve, tls=self._tls,
+                limits=self._limits or outgoing.LIMITS, resolve=self._resolve, tls=self._tls,
             )  # fmt: skip
         except outgoing.PrivateTarget as error:
             raise Permanent(self._redactor.error(error)) from None
