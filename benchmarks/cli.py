@@ -6,6 +6,9 @@ Fills an embedded PostgreSQL in a scratch folder with live offers, writes the sa
 gpuhunt catalogue, then times whole processes, one after the other in turns. The server is left
 running between them, as a daemon leaves it. Nothing here passes or fails by time; what is
 checked is that both answer the same question: the number of matching offers and the lowest price.
+
+A goal is met when the median is below it. On a machine that does other work at the same time the
+least time says more, and the least processor time still more: both hold the least of that work.
 """
 
 from __future__ import annotations
@@ -41,10 +44,10 @@ for item in found[:10]:
 print(len(found), min(item.price / item.gpu_count for item in found))
 """
 
-_GOALS = {
-    "gpucost --help": "< 150 ms",
-    "gpucost cheapest bert-large": "< 700 ms",
-    "gpucost cheapest bert-large --gpu ...": "< 700 ms",
+_GOALS_MS = {
+    "gpucost --help": 150,
+    "gpucost cheapest bert-large": 700,
+    "gpucost cheapest bert-large --gpu ...": 700,
 }
 
 
@@ -172,7 +175,8 @@ def print_report(timings: Sequence[Timing], streams: Sequence[Stream], runs: int
     asked = sum(o.gpu.family in GPUS for stream in streams for o in stream.offers)
     print(
         f"{total:,} live offers of {len(streams)} providers and {len(FAMILIES)} GPU families, "
-        f"{asked:,} of them {', '.join(GPUS)}; {runs} processes each, in turns"
+        f"{asked:,} of them {', '.join(GPUS)}; {runs} processes each, in turns; load "
+        f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
     )
     rows = [
         [
@@ -180,14 +184,28 @@ def print_report(timings: Sequence[Timing], streams: Sequence[Stream], runs: int
             f"{timing.least_s * 1000:.0f}",
             f"{timing.median_s * 1000:.0f}",
             f"{timing.least_cpu_s * 1000:.0f}",
-            f"{timing.median_s / python.median_s:.1f}",
+            f"{timing.least_s / python.least_s:.1f}",
+            f"{timing.least_s / gpuhunt.least_s:.2f}",
             f"{timing.median_s / gpuhunt.median_s:.2f}",
-            _GOALS.get(timing.name, ""),
+            goal(timing),
         ]
         for timing in timings
     ]
-    columns = ["process", "min ms", "median ms", "min cpu ms", "x python", "x gpuhunt", "goal"]
+    columns = ["process", "least ms", "median ms", "least cpu ms", "x python", "x gpuhunt least",
+               "x gpuhunt median", "goal"]  # fmt: skip
     print(table(columns, rows))
+
+
+def goal(timing: Timing) -> str:
+    """The goal of a process and whether it is met; empty for one without a goal."""
+    limit_ms = _GOALS_MS.get(timing.name)
+    if limit_ms is None:
+        return ""
+    if timing.median_s * 1000 < limit_ms:
+        return f"< {limit_ms} ms: met"
+    if timing.least_s * 1000 < limit_ms:
+        return f"< {limit_ms} ms: met at best"
+    return f"< {limit_ms} ms: missed"
 
 
 if __name__ == "__main__":
