@@ -299,8 +299,8 @@ def _provider_stale(rule: Rule, snapshot: Snapshot, now: datetime, name: str) ->
     ]
     answered = [p for p in polled if p.last_ok_at is not None]
     if not answered:
-        who = "no provider" if name == ANY else name
-        return Evaluation(rule, now, _bad(Health.NO_DATA, f"{who} has ever answered"))
+        who = "no provider has ever" if name == ANY else f"{name} has never"
+        return Evaluation(rule, now, _bad(Health.NO_DATA, f"{who} answered"))
     worst = min(answered, key=lambda p: (_freshness(p, now), p.slug))
     return Evaluation(rule, now, Sample(Health.GOOD, _freshness(worst, now)), provider=worst)
 

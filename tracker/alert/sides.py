@@ -241,7 +241,8 @@ def side(
     maybe = asks if not only_sure else [*sure, *(a for a in asks if a.partial or a.lower_bound)]
     least = judge.figure(maybe, trusted=True)
     health, reason = judge.verdict(
-        chosen, with_stale, with_held, used, usable(stale), usable(held), partial, excluded
+        chosen, with_stale, with_held, used, usable(stale), usable(held), partial,
+        pool.excluded + excluded,
     )
     counts = {
         "considered": len(asks), "used": len(used), "stale": len(stale), "held": len(held),
