@@ -15,8 +15,8 @@ from tracker.cli.main import COMMANDS
 from tracker.settings.sources import FIELDS
 
 SHELLS = {"sh", "bash", "shell", "console"}
-ADDING = ROOT / "docs" / "adding-a-provider.md"  # has a test of its own
-RUN = [page for page in PAGES if page != ADDING and any(block.run for block in blocks(page))]
+OWN_TESTS = {ROOT / "docs" / "adding-a-provider.md", ROOT / "deploy" / "backup.md"}
+RUN = [page for page in PAGES if page not in OWN_TESTS and any(block.run for block in blocks(page))]
 
 # What a reader puts in the place of these.
 DATABASE = "postgresql://user:password@localhost:5432/gpucost"
