@@ -109,7 +109,7 @@ def _redacted(value: Any, redactor: Redactor) -> Any:
     if isinstance(value, str):
         return redactor(value)
     if isinstance(value, Mapping):
-        return {str(key): _redacted(item, redactor) for key, item in value.items()}
+        return {redactor(str(key)): _redacted(item, redactor) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_redacted(item, redactor) for item in value]
     return value

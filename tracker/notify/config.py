@@ -26,13 +26,14 @@ from tracker.notify.services import AppriseChannel
 from tracker.notify.webhook import WebhookChannel
 from tracker.settings.errors import explain
 from tracker.settings.sources import SettingsError, from_file_twin, unknown_key
-from tracker.telemetry import Redactor
+from tracker.telemetry import HIDDEN, Redactor
 
 LOG = "log"  # the channel that is there without being configured
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.IGNORECASE)
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}")
 _HOST = re.compile(r"[A-Za-z0-9._:-]{1,253}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,100}")
 _SECRETS = ("url", "secret", "password")
 
 
@@ -123,7 +124,8 @@ def load_channels(
             channels[name] = _channel(name, table, env, allow_private, redactor, contact)
         except _Problem as problem:
             channels.pop(name, None)
-            problems.append(ChannelProblem(name, redactor(str(problem))))
+            # Our own words: "password: a login needs" is not a password.
+            problems.append(ChannelProblem(name, redactor.exact(str(problem), HIDDEN)))
     return channels, tuple(problems)
 
 
@@ -172,11 +174,16 @@ def _with_secrets(table: Mapping[str, Any], env: Mapping[str, str]) -> dict[str,
         if sum(source is not None for source in (values.get(key), variable, file)) > 1:
             raise _Problem(f"{key}: give it once, directly or as {key}_env or {key}_file")
         if variable is not None:
-            found = env.get(variable) if isinstance(variable, str) else None
+            if not isinstance(variable, str) or not _VARIABLE.fullmatch(variable):
+                # Perhaps the secret itself: it is not shown.
+                raise _Problem(f"{key}_env: must be the name of a variable")
+            found = env.get(variable)
             if not found:
                 raise _Problem(f"{key}_env: there is no variable {variable}, or it is empty")
             values[key] = found
         elif file is not None:
+            if not isinstance(file, str) or "://" in file:
+                raise _Problem(f"{key}_file: must be the path of a file")
             try:
                 values[key] = from_file_twin(key, None, file)
             except SettingsError as error:
