@@ -115,6 +115,7 @@ def _record_more(url: str) -> None:
         engine.dispose()
 
 
+@pytest.mark.e2e  # makes two databases
 @pytest.mark.skipif(not list(_wheel_programs()), reason="gpucost[local] is not installed")
 @pytest.mark.skipif(bindir_of_tests() is not None, reason="the page is on the wheel's programs")
 def test_the_embedded_database_is_dumped_and_restored(tmp_path: Path) -> None:
