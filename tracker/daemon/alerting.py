@@ -16,7 +16,6 @@ from tracker.daemon.outages import Outages
 from tracker.daemon.plan import Plan
 from tracker.http import outgoing
 from tracker.store.errors import StoreError
-from tracker.store.leader import NotLeading
 
 if TYPE_CHECKING:
     from tracker.web.metrics import Metrics
@@ -160,8 +159,7 @@ class Alerting:
         )  # fmt: skip
 
     def _trouble(self, what: str, error: StoreError) -> None:
-        if not isinstance(error, NotLeading):
-            self._outages.failed(what, str(error))
+        self._outages.store_failed(what, error)
         self._on_trouble(error)
 
     def _mistake(self, what: str, error: Exception) -> None:

@@ -6,6 +6,9 @@ import logging
 import time
 from collections.abc import Callable
 
+from tracker.store.errors import DatabaseUnreachable, StoreError
+from tracker.store.leader import NotLeading
+
 log = logging.getLogger(__name__)
 
 
@@ -23,6 +26,13 @@ class Outages:
         if what not in self._since:
             self._since[what] = self._monotonic()
             log.error("%s: %s", what, reason)
+
+    def store_failed(self, what: str, error: StoreError) -> None:
+        """*what* failed because of the database. That it is away is one outage, whoever notices;
+        that another daemon leads is none."""
+        if not isinstance(error, NotLeading):
+            away = isinstance(error, DatabaseUnreachable)
+            self.failed("database" if away else what, str(error))
 
     def works(self, what: str) -> None:
         """*what* works; told if it did not."""

@@ -19,7 +19,6 @@ from tracker.daemon.outages import Outages, lasted
 from tracker.daemon.plan import Plan, Polled
 from tracker.daemon.schedule import AlarmClock
 from tracker.store.errors import StoreError
-from tracker.store.leader import NotLeading
 from tracker.store.schedule import Schedule, StoredStanding
 
 if TYPE_CHECKING:
@@ -190,8 +189,7 @@ class Poller:
             # Not the provider's fault; but its answer is lost, and it is not asked again at once.
             soonest = began_at + polled.pace.at_least
             self.standings[name] = replace(before, next_due_at=max(before.next_due_at, soonest))
-            if not isinstance(error, NotLeading):
-                self.outages.failed("recording", str(error))
+            self.outages.store_failed("recording", error)
             self.on_trouble(error)
             return None
         self.on_recorded(outcome)

@@ -49,7 +49,11 @@ STARTING_S = 60.0  # that the service manager is asked to wait for the database,
 THREADS = 24  # a poll whose thread never ends must leave enough of them for the others
 AT_ONCE_S = 2.0  # that tasks get to notice that they are cancelled
 
-_TALKATIVE = ("alembic", "apscheduler", "uvicorn")  # each tells of its own life at level info
+# They tell of their own lives; the pool writes a traceback for every connection that was lost.
+_TALKATIVE = {
+    "alembic": logging.WARNING, "apscheduler": logging.WARNING, "uvicorn": logging.WARNING,
+    "sqlalchemy.pool": logging.CRITICAL,
+}  # fmt: skip
 
 # Settings that are taken up at the start alone.
 _AT_START = ("database_url", "data_dir", "postgres_bindir", "postgres_user")
@@ -159,13 +163,14 @@ class Daemon:
         except StoreError as error:
             if not self._ready and not may_pass(error):
                 raise
-            self.outages.failed("database", str(error))
+            self.outages.store_failed("leading", error)
             self._connected = False
             await self._resign()
             if not self._ready:
                 self.notifier.starting(f"waiting for the database: {error}", STARTING_S)
         else:
             self.outages.works("database")
+            self.outages.works("leading")
             self._say_ready()
 
     async def _begin(self, link: Link) -> None:
@@ -347,8 +352,8 @@ def _log_as(app: App) -> None:
     settings = app.settings
     level = settings.log_level if "log_level" in settings.model_fields_set else "info"
     setup_logging(level, settings.log_format, redactor=app.redactor)
-    for name in _TALKATIVE:
-        logging.getLogger(name).setLevel(logging.NOTSET if level == "debug" else logging.WARNING)
+    for name, quiet in _TALKATIVE.items():
+        logging.getLogger(name).setLevel(logging.NOTSET if level == "debug" else quiet)
 
 
 def _only_at_start(before: Plan, after: Plan) -> set[str]:

@@ -110,7 +110,7 @@ class Term:
             try:
                 gone = await asyncio.to_thread(self._responses.forget_older_than, cutoff)
             except StoreError as error:
-                self._outages.failed("tidying up", str(error))
+                self._outages.store_failed("tidying up", error)
                 self._on_trouble(error)
                 pause = 600.0
             else:
