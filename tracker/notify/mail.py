@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 Security = Literal["starttls", "tls", "none"]
 DEFAULT_PORTS: dict[Security, int] = {"starttls": 587, "tls": 465, "none": 25}
 
+# Long enough for a whole subject: folded, it would begin with a blank. SMTP allows 998.
+_POLICY = SMTP.clone(max_line_length=300)
 _SUBJECT_CHARACTERS = 200
 _TIMEOUT_S = 15.0  # of each step
 _TOTAL_S = 60.0
@@ -79,7 +81,7 @@ class MailChannel:
 
     def message(self, notice: Notice) -> EmailMessage:
         """The mail. Its Message-ID comes from the event, so that a second copy is known as one."""
-        mail = EmailMessage(policy=SMTP)
+        mail = EmailMessage(policy=_POLICY)
         unique = re.sub(r"[^A-Za-z0-9-]", "-", notice.event_id)[:120] or "event"
         domain = self._sender.rpartition("@")[2]
         mail["Message-ID"] = f"<{unique}@{domain}>"
