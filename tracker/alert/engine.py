@@ -105,7 +105,9 @@ class AlertEngine:
         """
         with self._reading() as connection:
             known = {row.name: row for row in alerts.rules(connection, include_removed=True)}
-            due = [r for r in self.rules.values() if force or _is_due(r, known.get(r.name), now)]
+            due = [
+                r for r in self.rules.values() if _is_due(r, known.get(r.name), now, force=force)
+            ]
             evaluations, urls = self._look(connection, due, now) if due else ([], {})
         done = [self._apply(e, urls, now, known.get(e.rule.name)) for e in evaluations]
         kept = self.rules.keys() | self._broken
@@ -227,11 +229,16 @@ class AlertEngine:
             yield cursor.connection
 
 
-def _is_due(rule: Rule, row: StoredRule | None, now: datetime) -> bool:
-    """Whether it is time to look at *rule* again: also when it is new, edited, or was removed."""
+def _is_due(rule: Rule, row: StoredRule | None, now: datetime, *, force: bool) -> bool:
+    """Whether it is time to look at *rule* again: also when it is new, edited, or was removed.
+
+    With *force* it always is, but for the moment at which it was evaluated already.
+    """
     if row is None or row.evaluated_at is None or row.removed_at is not None:
         return True
-    if row.definition_sha256 != rule.sha256:
+    if row.evaluated_at == now:
+        return False
+    if force or row.definition_sha256 != rule.sha256:
         return True
     # A time ahead of ours comes from a clock that was turned back since: it must not wait for it.
     passed = now - row.evaluated_at

@@ -1,0 +1,461 @@
+"""The engine on a real database: state, events and notices are one change, whatever happens."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.alert.world import EVERY, World, at, find_job, load, offer, open_world, rule
+from tests.store.worlds import Fault, fused_engine, rows
+from tests.support.catalogue import catalogue
+from tracker.alert.engine import AlertEngine, UnknownRule
+from tracker.alert.rules import Rule
+from tracker.domain.rule.types import Health, Kind, Phase
+from tracker.store import alerts
+from tracker.store.engine import connect
+from tracker.store.errors import StoreError
+from tracker.store.outbox import transaction
+
+QUICK: dict[str, Any] = {
+    "min_duration": "0s", "min_count": 1, "keep_firing": "0s", "cooldown": "0s",
+}  # fmt: skip
+CHEAP, DEAR = {"h": "2.5", "a": "1"}, {"h": "4", "a": "1"}  # 10 and 16 against 12
+
+
+@pytest.fixture
+def world(database_url: str) -> Iterator[World]:
+    with open_world(database_url) as made:
+        yield made
+
+
+def play(world: World, wanted: Rule, prices: str, start: int = 0, **options: Any) -> None:
+    """Poll and evaluate every 5 minutes, each time in a new engine: c(heap), d(ear), x (none)."""
+    for index, price in enumerate(prices):
+        minutes = start + 5 * index
+        if price != "x":
+            world.poll(minutes, CHEAP if price == "c" else DEAR)
+        world.alerts(wanted, **options).evaluate(at(minutes))
+
+
+def test_half_an_hour_below_fires_once_and_half_an_hour_above_clears_once(world: World) -> None:
+    play(world, rule(channels=["log", "ops"]), "d" + "c" * 12 + "d" * 12)
+    assert world.kinds() == ["pending", "fired", "recovering", "resolved"]
+    assert world.notices() == [
+        ("fired", "log"), ("fired", "ops"), ("resolved", "log"), ("resolved", "ops"),
+    ]  # fmt: skip
+    row = world.row()
+    assert (row["phase"], row["health"], row["seq"], row["version"]) == ("ok", "good", 4, 1)
+
+
+def test_a_flutter_says_nothing(world: World) -> None:
+    play(world, rule(), "cdcdcdcdcd")
+    assert set(world.kinds()) == {"pending", "pending_ended"}
+    assert world.notices() == []
+
+
+def test_a_silent_provider_is_told_after_its_time_and_never_resolves(world: World) -> None:
+    wanted = rule(**QUICK | {"health_after": "1h"})
+    play(world, wanted, "c" + "x" * 20 + "c" + "d")
+    assert world.kinds() == ["fired", "data_problem", "data_ok", "resolved"]
+    [problem] = [m for m in world.messages() if m["kind"] == "data_problem"]
+    assert problem["health"]["state"] == "stale"
+    assert "acme has not answered since" in problem["health"]["reason"]
+    assert problem["health"]["since"] == at(15).isoformat()
+
+
+def test_only_rules_whose_time_has_come_are_evaluated(world: World) -> None:
+    world.poll(0, CHEAP)
+    slow, fast = rule(name="slow", every="1h"), rule(name="fast", every="1m")
+
+    def done(minutes: float, **options: Any) -> list[str]:
+        return [e.rule for e in world.alerts(slow, fast).evaluate(at(minutes), **options)]
+
+    assert done(0) == ["slow", "fast"]
+    assert done(0.5) == []
+    assert done(1) == ["fast"]
+    assert done(1.5, force=True) == ["slow", "fast"]
+    assert done(1.5, force=True) == [], "the same moment is evaluated once"
+    assert done(61.5) == ["slow", "fast"]
+
+
+def test_a_clock_that_was_ahead_does_not_hold_a_rule_up(world: World) -> None:
+    wanted = rule()
+    world.poll(0, CHEAP)
+    assert len(world.alerts(wanted).evaluate(at(60 * 24 * 30))) == 1
+    [found] = world.alerts(wanted).evaluate(at(1))
+    assert found.health is Health.GOOD
+    play(world, wanted, "c" * 9, start=5)
+    assert world.kinds() == ["pending", "fired"]
+
+
+def test_the_message_carries_both_bills_and_how_to_reproduce_them(world: World) -> None:
+    hub = [offer("h/1", "2.5", "hub", region="eu-west", tier="secure"), offer("h2/1", "2.5", "hub")]
+    world.poll(0, hub, "hub", marketplace=True)
+    world.poll(0, [offer("a", "1", source_url="https://acme.example/prices")])
+    wanted = rule(title="Cheap!", regions=["eu-*"], tiers=["any"], rank="2nd", **QUICK)
+    assert world.look(wanted, 2).sample.health is Health.NO_DATA
+    wanted = rule(title="Cheap!", tiers=["any"], **QUICK)
+    [done] = world.alerts(wanted).evaluate(at(2))
+    assert (done.phase, done.notices, done.health) == (Phase.FIRING, 1, Health.GOOD)
+    [message] = world.messages()
+    assert message["schema_version"] == 1
+    assert {k: message[k] for k in ("kind", "rule", "rule_version", "seq", "title", "when")} == {
+        "kind": "fired", "rule": "r", "rule_version": 1, "seq": 1, "title": "Cheap!",
+        "when": "cost(H100) < cost(A100)",
+    }  # fmt: skip
+    assert (message["value"], message["enter"], message["exit"]) == ("0.833333", "0.98", "1.02")
+    assert (message["margin_percent"], message["break_even_usd_per_gpu_hour"]) == ("16.67", "3")
+    assert message["job"] == {"name": "bert-large", "title": "BERT-Large training"}
+    left, right = message["left"], message["right"]
+    assert {k: left[k] for k in ("selection", "gpu", "provider", "market", "machines")} == {
+        "selection": "H100", "gpu": "H100-SXM-80GB", "provider": "hub", "market": "on_demand",
+        "machines": 1,
+    }  # fmt: skip
+    assert (left["job_cost_usd"], left["runtime_hours"], left["billed_hours"]) == ("10", "4", "4")
+    assert (left["price_usd_per_hour"], left["price_usd_per_gpu_hour"]) == ("2.5", "2.5")
+    assert (left["age_seconds"], left["seen_at"]) == (120, at(0).isoformat())
+    assert (right["job_cost_usd"], right["source_url"]) == ("12", "https://acme.example/prices")
+    assert message["command"] == "gpucost cheapest bert-large --gpu H100,A100 --tier any"
+    assert message["explain"] == [f"gpucost explain {s['offer']}" for s in (left, right)]
+    assert message["firing"]["duration_seconds"] == 0
+    _no_floats(message)
+
+
+def _no_floats(value: Any) -> None:
+    assert not isinstance(value, float), "money and ratios are text"
+    for inner in value.values() if isinstance(value, dict) else value:
+        if isinstance(inner, dict | list):
+            _no_floats(inner)
+        assert not isinstance(inner, float)
+
+
+def test_every_event_keeps_what_it_rests_on(world: World) -> None:
+    play(world, rule(**QUICK), "c")
+    with connect(world.url) as connection:
+        [event] = alerts.history(connection, "r")
+        assert alerts.history(connection, "r", since=at(1)) == []
+    assert (event.kind, event.firing_seq, event.rule_version) == ("fired", 1, 1)
+    assert str(event.value).startswith("0.8333333333")
+    assert event.inputs["left"]["offer_id"]
+    assert event.inputs["checks"]["left"]["counts"]["considered"] == 1
+    assert event.inputs["event"]["phase_to"] == "firing"
+    assert len(event.event_id) == 36
+
+
+# -- one change --------------------------------------------------------------------------------
+
+
+def test_a_fault_at_any_statement_writes_nothing_and_the_next_try_all(database_url: str) -> None:
+    wanted = rule(channels=["log", "ops"], **QUICK)
+    with open_world(database_url) as world, fused_engine(database_url) as (engine, fuse):
+        world.poll(0, CHEAP)
+        broken = AlertEngine(engine, [wanted], catalogue())
+        fuse.statements = 0
+        faults = 0
+        for left in range(1000):
+            fuse.left = left
+            try:
+                broken.evaluate(at(1))
+                break
+            except Fault:
+                faults += 1
+                assert world.kinds() == []
+                assert world.notices() == []
+                assert rows(database_url, "SELECT FROM alert_rule") == []
+        fuse.left = None
+        assert faults > 10, "every statement of an evaluation was made to fail"
+        assert world.kinds() == ["fired"]
+        assert world.notices() == [("fired", "log"), ("fired", "ops")]
+
+
+def test_two_engines_at_once_do_everything_once(world: World) -> None:
+    wanted = [rule(name=f"r{n}", **QUICK) for n in range(4)]
+    moments = [at(5 * n) for n in range(8)]
+    errors: list[BaseException] = []
+    for n, moment in enumerate(moments):
+        world.poll(5 * n, CHEAP if n % 2 == 0 else DEAR)
+        start = threading.Barrier(3)
+
+        def run(now: Any = moment, start: threading.Barrier = start) -> None:
+            try:
+                mine = world.alerts(*wanted)
+                start.wait()
+                mine.evaluate(now)
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=run) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert errors == []
+    for one in wanted:
+        kinds = world.kinds(one.name)
+        assert kinds == ["fired", "resolved"] * 4
+        assert [kind for kind, _ in world.notices(one.name)] == kinds
+
+
+def test_one_that_was_overtaken_writes_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read before somebody else moved the rule is out of date."""
+    wanted = rule(**QUICK)
+    world.poll(0, CHEAP)
+    slow, quick = world.alerts(wanted), world.alerts(wanted)
+    look = slow._look
+
+    def overtaken(*args: Any) -> Any:
+        found = look(*args)
+        quick.evaluate(at(2))
+        return found
+
+    monkeypatch.setattr(slow, "_look", overtaken)
+    assert slow.evaluate(at(1)) == []
+    assert world.kinds() == ["fired"]
+    assert world.row()["evaluated_at"].startswith("2026-03-30T22:02")
+
+
+def test_a_guard_that_refuses_keeps_everything_as_it_was(world: World) -> None:
+    class NotOurs(StoreError):
+        pass
+
+    def refuse(_: psycopg.Cursor[Any]) -> None:
+        raise NotOurs
+
+    wanted = rule(**QUICK)
+    world.poll(0, CHEAP)
+    engine = world.alerts(wanted, guard=refuse)
+    for attempt in (lambda: engine.evaluate(at(1)), lambda: engine.test(wanted, at(1))):
+        with pytest.raises(NotOurs):
+            attempt()
+    assert (world.kinds(), rows(world.url, "SELECT FROM alert_rule")) == ([], [])
+    calls: list[int] = []
+    world.alerts(wanted, guard=lambda cursor: calls.append(cursor.rowcount)).evaluate(at(1))
+    assert len(calls) == 1, "one transaction a rule, the snapshot needs no guard"
+    assert world.kinds() == ["fired"]
+
+
+# -- edits, removals, channels -----------------------------------------------------------------
+
+
+def test_an_edit_closes_the_firing_and_begins_anew(world: World) -> None:
+    play(world, rule(channels=["ops"], **QUICK), "c")
+    edited = rule(channels=["log"], **QUICK | {"enter_percent": 5})
+    world.alerts(edited).evaluate(at(1))  # an edit does not wait for the interval
+    assert world.notices() == [("fired", "ops"), ("closed", "ops"), ("fired", "log")]
+    closed, fired = world.messages()[1:]
+    assert (closed["reason"], closed["rule_version"], closed["firing_seq"]) == ("edited", 1, 1)
+    assert (fired["rule_version"], fired["seq"]) == (2, 3)
+    assert world.row()["version"] == 2
+
+
+def test_another_title_or_channel_is_no_edit_and_ends_are_told_where_beginnings_were(
+    world: World,
+) -> None:
+    play(world, rule(channels=["ops"], **QUICK), "c")
+    play(world, rule(channels=["log"], title="New", **QUICK), "dc", start=5)
+    assert world.notices() == [("fired", "ops"), ("resolved", "ops"), ("fired", "log")]
+    assert world.messages()[-1]["title"] == "New"
+    assert world.row()["version"] == 1
+
+
+def test_a_rule_that_is_removed_is_closed_and_one_that_is_back_begins_anew(world: World) -> None:
+    wanted, other = rule(**QUICK), rule(name="other", **QUICK)
+    play(world, wanted, "c")
+    [closed] = [e for e in world.alerts(other).evaluate(at(1)) if e.rule == "r"]
+    assert (closed.notices, [e.kind for e in closed.events]) == (1, [Kind.CLOSED])
+    assert world.messages()[-1]["reason"] == "removed"
+    assert world.alerts(other).evaluate(at(2)) == []
+    with connect(world.url) as connection:
+        assert [r.name for r in alerts.rules(connection)] == ["other"]
+    world.alerts(wanted, other).evaluate(at(3))
+    assert world.kinds() == ["fired", "closed", "fired"]
+    assert (world.row()["version"], world.row()["removed_at"]) == (2, None)
+
+
+def test_a_rule_that_cannot_be_read_is_neither_evaluated_nor_closed(world: World) -> None:
+    play(world, rule(**QUICK), "c")
+    assert world.alerts(broken=["r"]).evaluate(at(10)) == []
+    assert world.kinds() == ["fired"]
+    assert world.row()["removed_at"] is None
+
+
+def test_a_state_that_cannot_be_read_stops_no_other_rule(world: World) -> None:
+    one, other = rule(name="a", **QUICK), rule(name="b", **QUICK)
+    play(world, one, "c")
+    rows(world.url, "UPDATE alert_rule SET machine = '{}'")
+    broken, fine = world.alerts(one, other).evaluate(at(5))
+    assert broken.problem is not None
+    assert (fine.rule, fine.phase) == ("b", Phase.FIRING)
+
+
+def test_baseline_says_nothing_of_what_was_true_at_the_start(world: World) -> None:
+    play(world, rule(on_start="baseline", **QUICK), "cd")
+    assert [kept for _, kept in world.events() if kept] == ["baseline", "unsent firing"]
+    assert world.notices() == []
+
+
+# -- silences, acknowledgements, tests ---------------------------------------------------------
+
+
+def _silence(world: World, minutes: float, until: float, **matchers: str) -> int:
+    with transaction(world.engine) as cursor:
+        return alerts.add_silence(
+            cursor, starts_at=at(minutes), until=at(until), author="me", comment="known",
+            **matchers,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("matchers", "hides"),
+    [
+        ({}, True), ({"rule": "r"}, True), ({"rule": "r*"}, True), ({"rule": "x*"}, False),
+        ({"job": "bert-large"}, True), ({"job": "other"}, False), ({"provider": "ACME"}, True),
+        ({"provider": "other"}, False), ({"gpu": "h100"}, True), ({"gpu": "H100-SXM-80GB"}, True),
+        ({"gpu": "B200"}, False), ({"rule": "r", "gpu": "B200"}, False),
+    ],
+)  # fmt: skip
+def test_silences_match_what_they_name(world: World, matchers: dict[str, str], hides: bool) -> None:
+    number = _silence(world, 0, 60, **matchers)
+    play(world, rule(**QUICK), "c")
+    assert world.events() == [("fired", f"silence {number}" if hides else None)]
+    assert world.notices() == ([] if hides else [("fired", "log")])
+
+
+def test_when_a_silence_ends_what_still_fires_is_told_and_then_its_end(world: World) -> None:
+    number = _silence(world, 0, 12)
+    play(world, rule(**QUICK), "ccccd")
+    assert world.notices() == [("still_firing", "log"), ("resolved", "log")]
+    assert ("fired", f"silence {number}") in world.events()
+
+
+def test_a_silence_can_be_ended(world: World) -> None:
+    number = _silence(world, 0, 60)
+    with transaction(world.engine) as cursor:
+        assert alerts.end_silence(cursor, number, at(3))
+        assert not alerts.end_silence(cursor, number, at(3))
+    with connect(world.url) as connection:
+        assert [s.id for s in alerts.silences(connection, at(2))] == [number]
+        assert alerts.silences(connection, at(3)) == []
+        [silence] = alerts.silences(connection)
+    assert (silence.author, silence.comment, silence.until) == ("me", "known", at(3))
+
+
+def test_acknowledging_is_recorded_once_and_stops_reminders(world: World) -> None:
+    wanted = rule(remind_every="10m", **QUICK)
+    play(world, wanted, "ccc")
+    assert world.kinds() == ["fired", "reminder"]
+    engine = world.alerts(wanted)
+    assert [engine.acknowledge("r", at(12), "me") for _ in range(2)] == [True, False]
+    play(world, wanted, "ccccd", start=15)
+    assert world.kinds()[2:] == ["acknowledged", "resolved"]
+    with pytest.raises(UnknownRule):
+        engine.acknowledge("nobody", at(12), "me")
+
+
+def test_a_test_goes_the_way_of_every_notice_and_changes_nothing(world: World) -> None:
+    wanted = rule(channels=["log", "ops"], **QUICK)
+    play(world, wanted, "c")
+    before = world.row()
+    engine = world.alerts(wanted)
+    ids = {engine.test(wanted, at(1)), engine.test(wanted, at(1), ["ops"])}
+    assert len(ids) == 2
+    assert world.notices()[2:] == [("test", "log"), ("test", "ops"), ("test", "ops")]
+    assert world.row() == before
+    assert [m["seq"] for m in world.messages()[2:]] == [-1, -1, -2]
+    assert world.messages()[2]["left"]["job_cost_usd"] == "10"
+
+
+def test_a_test_of_a_rule_that_was_never_evaluated(world: World) -> None:
+    world.alerts().test(rule(), at(0))
+    assert world.notices() == [("test", "log")]
+    assert rows(world.url, "SELECT FROM alert_rule") == []
+
+
+def test_a_dry_run_says_what_would_come_of_it_and_writes_nothing(world: World) -> None:
+    wanted = rule(**QUICK)
+    world.poll(0, CHEAP)
+    found = world.alerts(wanted).dry_run(wanted, at(1))
+    assert (found.before.phase, found.after.phase) == (Phase.OK, Phase.FIRING)
+    assert [e.kind for e in found.events] == [Kind.FIRED]
+    assert found.inputs["checks"]["right"]["counts"]["considered"] == 1
+    assert json.loads(json.dumps(found.inputs)) == found.inputs
+    assert (world.kinds(), rows(world.url, "SELECT FROM alert_rule")) == ([], [])
+
+
+# -- the other conditions, all the way to the notice -------------------------------------------
+
+
+def _by_hand(world: World, when: str, steps: list[Callable[[float], object]]) -> list[Any]:
+    keys = QUICK if not when.startswith(("provider", "new")) else {"cooldown": "0s"}
+    wanted = rule(when, **keys)
+    for index, step in enumerate(steps):
+        step(5 * index)
+        world.alerts(wanted).evaluate(at(5 * index))
+    return world.messages()
+
+
+def test_another_gpu_is_the_cheapest(world: World) -> None:
+    [told] = _by_hand(world, "cheapest(H100, A100) changes", [
+        lambda m: world.poll(m, CHEAP), lambda m: world.poll(m, DEAR),
+    ])  # fmt: skip
+    assert (told["kind"], told["previous_label"], told["label"]) == ("changed", "H100", "A100")
+    assert (told["value"], told["left"]["selection"]) == ("0.75", "A100")
+
+
+def test_a_label_changes_only_beyond_the_margin(world: World) -> None:
+    assert _by_hand(world, "cheapest(H100, A100) changes", [
+        lambda m: world.poll(m, CHEAP), lambda m: world.poll(m, {"h": "3.01", "a": "1"}),
+    ]) == []  # fmt: skip
+
+
+def test_a_new_offer_is_found(world: World) -> None:
+    first, second = _by_hand(world, "new offer(H100) < 2", [
+        lambda m: world.poll(m, {"h1": "1.9"}), lambda m: world.poll(m, {"h1": "1.9"}),
+        lambda m: world.poll(m, {"h1": "1.9", "h2": "1.8", "h3": "1.7", "h4": "2"}),
+    ])  # fmt: skip
+    assert [f["native_id"] for f in first["found"]] == ["h1"]
+    assert [f["native_id"] for f in second["found"]] == ["h3", "h2"]
+    assert (second["kind"], second["threshold_usd"]) == ("found", "2")
+    assert second["found"][0]["price_usd_per_gpu_hour"] == "1.7"
+
+
+def test_offers_of_a_provider_that_was_silent_for_a_day_are_not_found_again(world: World) -> None:
+    wanted = rule("new offer(H100) < 2", cooldown="0s")
+    world.poll(0, {"h1": "1.9"})
+    for minutes in range(0, 24 * 60, 30):
+        world.poll(minutes, {"h9": "9"}, "other")
+        world.alerts(wanted).evaluate(at(minutes))
+    world.poll(24 * 60, {"h1": "1.9"})
+    world.alerts(wanted).evaluate(at(24 * 60))
+    assert world.kinds() == ["found"]
+
+
+def test_a_stale_provider_is_told_and_its_return(world: World) -> None:
+    fired, resolved = _by_hand(world, "provider(any) stale", [
+        lambda m: world.poll(m, CHEAP), *([world.fail] * 4), lambda m: world.poll(m, CHEAP),
+    ])  # fmt: skip
+    assert (fired["kind"], resolved["kind"]) == ("fired", "resolved")
+    assert fired["at"] == at(EVERY * 3 / 60).isoformat()
+    assert "acme has not answered since" in fired["health"]["reason"]
+
+
+def test_a_price_and_a_cost_below_a_number(world: World) -> None:
+    [told] = _by_hand(world, "price(H100) < $3", [lambda m: world.poll(m, CHEAP)])
+    assert (told["value"], told["threshold_usd"]) == ("0.833333", "3")
+    assert told["command"] == "gpucost offers --gpu H100 --market on_demand"
+
+
+def test_the_shipped_rule_fires_on_the_example_of_the_readme(world: World) -> None:
+    [shipped], _ = load(shipped=True)
+    play(world, shipped, "c" * 8)
+    assert world.kinds(shipped.name) == ["pending", "fired"]
+    assert find_job("bert-large") == shipped.job
+    assert shipped.every == timedelta(seconds=EVERY)
