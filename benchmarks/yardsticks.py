@@ -14,10 +14,9 @@ from sqlalchemy.orm import DeclarativeBase, Session
 
 from tracker.domain.offer import Offer
 from tracker.domain.spans import moving
-from tracker.store import schema
+from tracker.store import poll_rows, schema
 
-_NAMES = [c.name for c in schema.offer_now.c]
-MOVING = _NAMES[_NAMES.index("price_native") : _NAMES.index("valid_from")]
+MOVING = [c.name for c in poll_rows.MOVING]
 _SPAN = [c.name for c in schema.price_span.c if c.name != "valid_to"]
 
 

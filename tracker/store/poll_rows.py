@@ -25,14 +25,19 @@ from tracker.store.schema import offer, offer_now, price_span
 Cursor = psycopg.Cursor[Any]
 
 _now, _offer = offer_now.c, offer.c
-_MOVING = list(_now)[_now.keys().index("price_native") : _now.keys().index("valid_from")]
-_IDENTITY = list(_now)[_now.keys().index("source_id") : _now.keys().index("price_native")]
+_names = _now.keys()
+_IDENTITY = list(_now)[_names.index("source_id") : _names.index("flags")]
+# The columns of Moving, in its order.
+MOVING = [
+    *list(_now)[_names.index("price_native") : _names.index("source_id")],
+    *list(_now)[_names.index("flags") : _names.index("valid_from")],
+]
 _identity_names = ", ".join(column.name for column in _IDENTITY)
-_moving_names = ", ".join(column.name for column in _MOVING)
+_moving_names = ", ".join(column.name for column in MOVING)
 
-_UPDATE = Batch([_now.offer_id, _now.mark, *_MOVING])
+_UPDATE = Batch([_now.offer_id, _now.mark, *MOVING])
 _OPEN = Batch([
-    _now.key, _now.mark, *_IDENTITY, _offer.gpu_raw, _offer.source_url, _offer.notes, *_MOVING,
+    _now.key, _now.mark, *_IDENTITY, _offer.gpu_raw, _offer.source_url, _offer.notes, *MOVING,
 ])  # fmt: skip
 
 
@@ -54,7 +59,7 @@ ids AS (
     UNION ALL SELECT o.id, o.key FROM r JOIN offer o ON o.key = r.key
 )
 INSERT INTO offer_now (offer_id, key, mark, {_identity_names}, {_moving_names}, valid_from)
-SELECT ids.id, r.key, r.mark, {_values(_IDENTITY)}, {_values(_MOVING)}, %s
+SELECT ids.id, r.key, r.mark, {_values(_IDENTITY)}, {_values(MOVING)}, %s
 FROM r JOIN ids ON ids.key = r.key
 RETURNING key, offer_id
 """
@@ -69,7 +74,7 @@ JOIN offer_now n ON n.offer_id = c.offer_id
 
 _UPDATE_SQL = f"""
 UPDATE offer_now n SET mark = r.mark,
-    {", ".join(f"{c.name} = {_UPDATE.values[c.name]}" for c in _MOVING)},
+    {", ".join(f"{c.name} = {_UPDATE.values[c.name]}" for c in MOVING)},
     valid_from = coalesce(%s, n.valid_from), seen_until = NULL
 FROM {_UPDATE.source} WHERE n.offer_id = r.offer_id
 """

@@ -163,9 +163,11 @@ offer_now = Table(
     metadata,
     _need("offer_id", BigInteger, primary_key=True, autoincrement=False),
     _need("key", LargeBinary),
+    # What a recorder reads of all when it starts comes first: later columns take longer to reach.
     _need("mark", LargeBinary),  # stands for what may change: see tracker/domain/spans.py
-    *_identity(),
+    _instant("seen_until", nullable=True),  # None: seen by the last accepted poll
     *_price(),
+    *_identity(),
     Column("flags", ARRAY(Text)),  # None rather than empty
     _need("availability", Text),
     Column("stock_count", BigInteger),
@@ -180,7 +182,6 @@ offer_now = Table(
     _instant("expires_at", nullable=True),
     _need("fallback", Boolean),
     _instant("valid_from"),
-    _instant("seen_until", nullable=True),  # None: seen by the last accepted poll
     _positive_price(),
     _one_of("availability", Availability),
     CheckConstraint("octet_length(key) = 16 AND octet_length(mark) = 8", name="lengths"),
