@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,8 @@ class Database:
         self._app = app
         self._holder = holder
         self._leased = False
+        self._closed = False
+        self._lock = threading.Lock()
         self._link: Link | None = None
 
     @property
@@ -52,25 +55,34 @@ class Database:
         An embedded server that has ended is started again, and its tables are brought up to date.
         A database of one's own is only upgraded by ``gpucost db upgrade``. Raises StoreError.
         """
-        url = self._open()
-        if self._link is not None and self._link.url == url:
+        with self._lock:
+            if self._closed:
+                raise DatabaseUnreachable("the daemon is stopping")
+            url = self._open()
+            if self._link is not None and self._link.url == url:
+                return self._link
+            self._disconnect()
+            self._link = self._connect(url)
             return self._link
-        self._disconnect()
+
+    def _connect(self, url: str) -> Link:
         direct = self._app.settings.daemon.lock_database_url
         lock_url = url if direct is None or self._leased else direct.get_secret_value()
         engine = make_engine(url, application_name="gpucost daemon")
-        self._link = Link(url, engine, Leadership(lock_url, self._holder))
-        return self._link
+        return Link(url, engine, Leadership(lock_url, self._holder))
 
     def close(self) -> None:
         """Give the lead and the database back; an embedded server ends with its last user.
 
+        Waits for an ``open`` that is under way, whose server would be left behind otherwise.
         Raises StoreError.
         """
-        self._disconnect()
-        if self._leased and self._app.embedded is not None:
-            self._leased = False
-            self._app.embedded.release()
+        with self._lock:
+            self._closed = True
+            self._disconnect()
+            if self._leased and self._app.embedded is not None:
+                self._leased = False
+                self._app.embedded.release()
 
     def _open(self) -> str:
         embedded = self._app.embedded

@@ -12,6 +12,7 @@ import os
 import random
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -47,6 +48,7 @@ SLOWEST_CYCLE_S = 90.0  # with every time limit of the database used up
 CLOCK_JUMP = timedelta(seconds=30)
 STARTING_S = 60.0  # that the service manager is asked to wait for the database, again and again
 THREADS = 24  # a poll whose thread never ends must leave enough of them for the others
+AT_LAST_S = 5.0  # after a second signal the process ends, whatever still runs
 AT_ONCE_S = 2.0  # that tasks get to notice that they are cancelled
 
 # They tell of their own lives; the pool writes a traceback for every connection that was lost.
@@ -255,6 +257,10 @@ class Daemon:
             log.warning("%s again: stopping at once", number.name)
             self._exit_code = 128 + number
             self._at_once.set()
+            # Should a thread keep us, that waits for something that does not come.
+            end = threading.Timer(AT_LAST_S, os._exit, (self._exit_code,))
+            end.daemon = True
+            end.start()
             return
         busy = ", ".join(self.term.poller.running) if self.term is not None else ""
         waiting = f"; up to {self.settings.drain_seconds:g} s for {busy}" if busy else ""
