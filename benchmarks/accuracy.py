@@ -1,0 +1,229 @@
+"""How right the runtime estimator is: ratios, the cheapest option, speed, memory, ranges.
+
+    python -m benchmarks.accuracy [FOLDER]       fits anew, each time without what it predicts
+    python -m benchmarks.accuracy --rows FILE…   the shipped estimator on any file of that format
+
+FOLDER holds the measured tables (default: ../shared/runtime beside the checkout). Rules: an option
+is a GPU at a precision, pairs are of different GPUs inside a configuration, MLPerf rounds are never
+mixed, the cheapest is judged over 60 draws of prices. Rows flagged as odd are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.report import table
+from tools.calibrate import CONFIGURATION_FOLDS, FOLDER, SOURCE_FOLDS
+from tools.fit_terms import Sample, fit_terms, sample_of
+from tools.held_out import Error, HeldOut, bands, leave_out, ratio_bands, score_all
+from tools.measurements import MEMORY_FILE, OPEN_FILES, read_rows
+from tools.memory_rows import MemoryRow, read_memory
+from tools.physics import figures_of
+from tools.scoring import coverage, error_of, in_three, naive, ratio_score
+from tools.training_rows import TrainingRow
+from tracker import data
+from tracker.domain.runtime.calibration import Band, Calibration
+from tracker.domain.runtime.memory import headroom, serving_memory, training_memory
+from tracker.domain.runtime.training import model_flops_per_token
+from tracker.domain.runtime.types import Training
+
+_MODEL_FOLDS = 10
+_TRAINING = ("llm_pretrain", "llm_lora", "llm_qlora")
+
+Line = tuple[str, ...]
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
+    parser.add_argument("--rows", nargs="+", type=Path, metavar="FILE")
+    arguments = parser.parse_args()
+    if arguments.rows:
+        _shipped(arguments.rows)
+    else:
+        _left_out(arguments.folder)
+
+
+def _shipped(files: Sequence[Path]) -> None:
+    """Score the shipped calibration on *files*; those with a peak of memory are memory tables."""
+    memory = [
+        file for file in files if "peak_gb" in file.read_text(encoding="utf-8").split("\n")[0]
+    ]
+    sample = sample_of(read_rows(file for file in files if file not in memory))
+    calibration = Calibration.from_csv(data.text("efficiency.csv"))
+    found = score_all(sample, calibration)
+    print(f"shipped estimator, calibration {calibration.version}")
+    print(table(("", "reached", "goal", "on"), _goals(found, sample, memory)))
+
+    def band_of(error: Error) -> Band:
+        case = "calibrated" if error.calibrated else "roofline"
+        return calibration.band("ratio", error.group, case)
+
+    _print_coverage("ratios", found.pairs, band_of)
+    _print_coverage(
+        "absolute speed", found.speeds, lambda e: calibration.band("speed", e.group, "stack")
+    )
+    _print_groups(found)
+
+
+def _left_out(folder: Path) -> None:
+    """Score by leaving out configurations, then models, then sources."""
+    sample = sample_of(read_rows(folder / name for name in OPEN_FILES))
+    start = fit_terms(sample)
+    known = leave_out(sample, "configuration", CONFIGURATION_FOLDS, start)
+    model = leave_out(sample, "model", _MODEL_FOLDS, start)
+    source = leave_out(sample, "source", SOURCE_FOLDS, start)
+    ways = [("configurations", known), ("models", model), ("sources", source)]
+    columns = [_goals(found, sample, [folder / MEMORY_FILE]) for _, found in ways]
+    print("estimator fitted without what it predicts; median absolute errors")
+    lines = [
+        (row[0], row[1], columns[1][i][1], columns[2][i][1], row[2], row[3])
+        for i, row in enumerate(columns[0])
+    ]
+    print(table(("left out:", *(name for name, _ in ways), "goal", "on"), lines))
+    _print_coverage("ratios", known.pairs, _elsewhere(known.pairs, ratios=True))
+    _print_coverage("absolute speed", known.speeds, _elsewhere(known.speeds, ratios=False))
+    _print_groups(known)
+
+
+def _elsewhere(errors: Sequence[Error], *, ratios: bool) -> Callable[[Error], Band]:
+    """The range that the errors of the other folds give: no error judges its own range."""
+    by_fold: dict[int, Calibration] = {}
+    for fold in {error.fold for error in errors}:
+        rest = [error for error in errors if error.fold != fold]
+        found = ratio_bands(rest, rest) if ratios else bands("speed", "stack", rest)
+        by_fold[fold] = Calibration("", {}, found)
+
+    def band_of(error: Error) -> Band:
+        if ratios:
+            case = "calibrated" if error.calibrated else "roofline"
+            return by_fold[error.fold].band("ratio", error.group, case)
+        return by_fold[error.fold].band("speed", error.group, "stack")
+
+    return band_of
+
+
+def _goals(found: HeldOut, sample: Sample, memory: Sequence[Path]) -> list[Line]:
+    """The table of goals."""
+    lines: list[Line] = []
+    peak, bandwidth = naive(found.options, "peak"), naive(found.options, "bandwidth")
+    for name, keep, goals in (
+        ("A100, H100, RTX 4090", in_three, ("10 %", "89 %")),
+        ("all GPUs", lambda _: True, ("14 %", "83 %")),
+    ):
+        score = ratio_score(found.options, keep)
+        if score is None:
+            lines += [(f"{name}: {what}", "-", goal, "") for what, goal in zip(("ratio", "cheapest right"), goals, strict=True)]  # fmt: skip
+            continue
+        by_peak, by_bandwidth = ratio_score(peak, keep), ratio_score(bandwidth, keep)
+        assert by_peak is not None
+        assert by_bandwidth is not None
+        beside = f"peak {by_peak.error:.0%}, bandwidth {by_bandwidth.error:.0%}"
+        lines.append((f"{name}: ratio", f"{score.error:.1%}", goals[0], f"{score.pairs} pairs of {score.configs} configurations ({beside})"))  # fmt: skip
+        beside = f"peak {by_peak.cheapest:.0%}, bandwidth {by_bandwidth.cheapest:.0%}"
+        lines.append((f"{name}: cheapest right", f"{score.cheapest:.1%}", goals[1], beside))
+    for name, groups, goal in (
+        ("LLM training tokens/s", _TRAINING, "14.5 %"),
+        ("decode at batch 1", ("llm_decode_bs1",), "11 %"),
+        ("serving throughput", ("llm_serving_throughput",), "9 %"),
+    ):
+        own = [error for error in found.speeds if error.group in groups]
+        reached = f"{error_of(own):.1%}" if own else "-"
+        wide = f", 80 % within {error_of(own, 0.8):.0%}" if own else ""
+        lines.append((name, reached, goal, f"{len(own)} rows{wide}"))
+    lines += _memory_lines([row for file in memory for row in read_memory(file)])
+    worst = _worst_mfu(sample)
+    lines.append(("FLOPs against llm-foundry's MFU", "-" if worst is None else f"{worst:.3%}", "0.1 %", "worst row"))  # fmt: skip
+    return lines
+
+
+def _memory_lines(rows: Sequence[MemoryRow]) -> list[Line]:
+    shaped, single, called = [], [], []
+    for row in rows:
+        need, factor = _need(row)
+        if row.peak_gib is None:
+            if need * factor <= figures_of(row.gpu_key).vram_gib:
+                called.append(row)
+        elif row.gpus == 1 and not row.capacity:
+            error = abs(need / row.peak_gib - 1)
+            single.append(error)
+            if row.known:
+                shaped.append(error)
+    out = [row for row in rows if row.peak_gib is None]
+    return [
+        ("peak VRAM, shapes known", f"{statistics.median(shaped):.1%}" if shaped else "-", "10.5 %", f"{len(shaped)} rows"),
+        ("peak VRAM, one GPU", f"{statistics.median(single):.1%}" if single else "-", "", f"{len(single)} rows"),
+        ("out of memory called a fit", str(len(called)) if out else "-", "0", f"of {len(out)}"),
+    ]  # fmt: skip
+
+
+def _need(row: MemoryRow) -> tuple[float, float]:
+    if isinstance(row.job, Training):
+        return training_memory(row.job, row.gpus).total, headroom(row.job)
+    return serving_memory(row.job, 1, row.gpus).total, headroom(row.job)
+
+
+def _worst_mfu(sample: Sample) -> float | None:
+    """The largest relative difference between our MFU and the one that llm-foundry prints."""
+    worst = None
+    for physical in sample.physical:
+        measured = physical.measured
+        printed = physical.row.number("mfu")
+        if (
+            not isinstance(measured, TrainingRow)
+            or measured.job.stack != "llm-foundry"
+            or not printed
+        ):
+            continue
+        peak = figures_of(physical.row.gpu).tflops(measured.job.precision)
+        if not peak:
+            continue
+        ours = model_flops_per_token(measured.job) * measured.tokens_per_second / peak / 1e10
+        worst = max(worst or 0.0, abs(ours / printed - 1))
+    return worst
+
+
+def _print_coverage(name: str, errors: Sequence[Error], band_of: Callable[[Error], Band]) -> None:
+    found = coverage(errors, band_of)
+    if not found:
+        return
+    passed = sum(group.passes for group in found)
+    print(f"\nranges of {name}: {passed} of {len(found)} groups hold 75 to 90 % within two errors")
+    lines = [
+        (
+            group.group,
+            str(group.configs),
+            str(group.errors),
+            f"{group.band:.2f}",
+            f"{group.held:.0%}",
+            "" if group.passes else "no",
+        )
+        for group in found
+    ]
+    print(table(("group", "configurations", "errors", "x and /", "held", "within"), lines))
+
+
+def _print_groups(found: HeldOut) -> None:
+    by_family: Mapping[str, dict[str, object]] = {}
+    families = sorted({o.family for known in found.options.values() for o, _ in known})
+    lines = []
+    for family in families:
+        score = ratio_score(found.options, lambda option, family=family: option.family == family)
+        if score is not None:
+            right = "-" if math.isnan(score.cheapest) else f"{score.cheapest:.0%}"
+            lines.append(
+                (family, str(score.configs), str(score.pairs), f"{score.error:.1%}", right)
+            )
+    if lines:
+        print("\nratios by workload group")
+        print(table(("group", "configurations", "pairs", "error", "cheapest right"), lines))
+    del by_family
+
+
+if __name__ == "__main__":
+    main()

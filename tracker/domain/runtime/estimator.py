@@ -1,0 +1,136 @@
+"""Estimates: a workload on so many of one GPU, in hours, with a range and the way there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tracker.domain.gpu_data import GpuSpec
+from tracker.domain.runtime import numerical, relative, serving, training_path
+from tracker.domain.runtime.calibration import Calibration
+from tracker.domain.runtime.figures import Figures, figures
+from tracker.domain.runtime.types import (
+    Answer,
+    Basis,
+    Estimate,
+    Family,
+    Hpc,
+    Inference,
+    Link,
+    NotPossible,
+    Step,
+    Training,
+    Workload,
+)
+
+_DEFAULT_LINK = Link()
+
+
+class Estimator:
+    """Estimates with one calibration. *spec* gives a GPU's figures by its key."""
+
+    def __init__(self, spec: Callable[[str], GpuSpec | None], calibration: Calibration) -> None:
+        self._spec = spec
+        self.calibration = calibration
+        self._figures: dict[str, Figures | None] = {}
+
+    def estimate(
+        self, workload: Workload, gpu: str, gpus: int = 1, link: Link = _DEFAULT_LINK
+    ) -> Answer:
+        """Hours of *workload* on *gpus* GPUs of the kind *gpu*, or why there are none."""
+        return self._answer(workload, gpu, gpus, link, check_memory=True)
+
+    def speed(
+        self, workload: Workload, gpu: str, gpus: int = 1, link: Link = _DEFAULT_LINK
+    ) -> float | None:
+        """Jobs an hour as modelled, whether it fits or not; None: cannot be told."""
+        answer = self._answer(workload, gpu, gpus, link, check_memory=False)
+        return 1 / answer.hours if isinstance(answer, Estimate) else None
+
+    def scale(
+        self,
+        workload: Workload,
+        measured_gpu: str,
+        measured_gpus: int,
+        measured_hours: float,
+        gpu: str,
+        gpus: int = 1,
+        link: Link = _DEFAULT_LINK,
+    ) -> Answer:
+        """Hours on *gpu* from a measurement of the same workload on another GPU or count.
+
+        The measurement replaces the model where it was made, and everywhere else the model says
+        only by how much faster or slower: what the model gets wrong of this job cancels out. It
+        is taken as it is, so that what ran is not asked whether it fits.
+        """
+        if not 0 < measured_hours <= 87_600 or measured_gpus < 1:
+            return NotPossible(gpu, "a measurement needs hours in (0, 87,600] and a GPU count")
+        if isinstance(workload, Family):
+            workload = replace(
+                workload,
+                reference_gpu=measured_gpu,
+                reference_gpus=measured_gpus,
+                reference_hours=measured_hours,
+            )
+        answer = self.estimate(workload, gpu, gpus, link)
+        same = (gpu, gpus) == (measured_gpu, measured_gpus)
+        if same:
+            answer = self._answer(workload, gpu, gpus, link, check_memory=False)
+        if not isinstance(answer, Estimate):
+            return answer
+        there = self._answer(workload, measured_gpu, measured_gpus, link, check_memory=False)
+        if not isinstance(there, Estimate):
+            return NotPossible(gpu, f"the measurement cannot be carried over: {there.reason}")
+        hours = measured_hours * answer.hours / there.hours
+        both = answer.calibrated and there.calibrated
+        band = self.calibration.band(
+            "ratio", answer.group, "calibrated" if both else "roofline"
+        ).factor
+        if same:
+            band = 1.0
+        step = Step(
+            "measurement",
+            f"hours measured on {measured_gpus} x {measured_gpu}, times the ratio modelled",
+            measured_hours,
+            "hours",
+        )
+        return replace(
+            answer,
+            hours=hours,
+            low=hours / band,
+            high=hours * band,
+            per_second=answer.per_second * answer.hours / hours,
+            calibrated=both,
+            basis=Basis.MEASURED if same else Basis.SCALED,
+            steps=(*answer.steps, step, Step("runtime", "carried over", hours, "hours")),
+        )
+
+    def _answer(
+        self, workload: Workload, gpu: str, gpus: int, link: Link, *, check_memory: bool
+    ) -> Answer:
+        if gpus < 1:
+            return NotPossible(gpu, "at least 1 GPU is needed")
+        known = self._of(gpu)
+        if known is None:
+            return NotPossible(gpu, f"no source gives compute and bandwidth of {gpu}")
+        if isinstance(workload, Training):
+            return training_path.estimate(
+                workload, known, gpus, link, self.calibration, check_memory=check_memory
+            )
+        if isinstance(workload, Inference):
+            return serving.estimate(
+                workload, known, gpus, link, self.calibration, check_memory=check_memory
+            )
+        if isinstance(workload, Hpc):
+            return numerical.estimate(workload, known, gpus, check_memory=check_memory)
+        reference = self._of(workload.reference_gpu)
+        if reference is None:
+            reason = f"no source gives the figures of {workload.reference_gpu}, measured on"
+            return NotPossible(gpu, reason)
+        return relative.estimate(workload, reference, known, gpus, self.calibration)
+
+    def _of(self, gpu: str) -> Figures | None:
+        if gpu not in self._figures:
+            spec = self._spec(gpu)
+            self._figures[gpu] = None if spec is None else figures(spec)
+        return self._figures[gpu]

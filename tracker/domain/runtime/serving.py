@@ -1,0 +1,217 @@
+"""Inference from the workload to hours: precision, copies of the model, batch, latency, rate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tracker.domain.runtime.calibration import Calibration
+from tracker.domain.runtime.figures import BYTES_PER_WEIGHT, Figures
+from tracker.domain.runtime.inference import InferenceCoefficients, Serving, most_sequences, serve
+from tracker.domain.runtime.memory import headroom, serving_memory
+from tracker.domain.runtime.training_path import missing_precision
+from tracker.domain.runtime.types import (
+    Answer,
+    Basis,
+    DoesNotFit,
+    Estimate,
+    Inference,
+    Link,
+    NotPossible,
+    Step,
+)
+
+_MULTIPLIED = ("fp32", "fp16", "bf16", "fp8", "fp4", "int8")
+
+
+def group_of(job: Inference) -> str:
+    """The workload group whose measurements it rests on."""
+    if job.output_tokens == 0:
+        return "llm_prefill"
+    return "llm_decode_bs1" if job.concurrency == 1 else "llm_serving_throughput"
+
+
+def compute_precision(job: Inference) -> str:
+    """What is multiplied in: the weights' own format where it is one of numbers."""
+    return job.weights if job.weights in _MULTIPLIED and not job.weight_only else "best"
+
+
+def estimate(
+    job: Inference,
+    gpu: Figures,
+    gpus: int,
+    link: Link,
+    calibration: Calibration,
+    *,
+    check_memory: bool,
+) -> Answer:
+    """Hours for all requests, at the batch that the memory and the latency asked for allow."""
+    if job.weights not in BYTES_PER_WEIGHT:
+        return NotPossible(gpu.key, f"weights in {job.weights} are not known")
+    compute = compute_precision(job)
+    peak = gpu.tflops(compute)
+    if peak is None:
+        return NotPossible(gpu.key, missing_precision(gpu, compute))
+    kind = "serve" if job.output_tokens else "prefill"
+    c = calibration.inference(gpu, compute, job.weights, job.stack, kind)
+    best: tuple[float, int, Serving] | None = None
+    reason = ""
+    for size in _sizes(job, gpus):
+        copies = gpus // size
+        room = most_sequences(job, gpu, size)
+        wanted = room if job.concurrency is None else min(room, job.concurrency / copies)
+        sequences = max(1.0, wanted)
+        if check_memory and room < 1:
+            continue
+        state = _within_latency(job, gpu, peak, c, size, link, sequences)
+        if state is None:
+            reason = "not even one request at a time meets the latency asked for"
+            continue
+        rate = copies * state.requests_per_second
+        if best is None or rate > best[0] * 1.001:
+            best = rate, copies, state
+    if best is None and reason:
+        return NotPossible(gpu.key, f"{gpus} x {gpu.key}: {reason}")
+    if best is None:
+        return _does_not_fit(job, gpu, gpus)
+    rate, copies, state = best
+    if job.request_rate is not None and job.request_rate > rate:
+        needed = -(-job.request_rate // (rate / gpus))
+        return NotPossible(
+            gpu.key,
+            f"{gpus} x {gpu.key} serve {rate:.3g} requests/s, {job.request_rate:g} are asked for: "
+            f"{needed:.0f} GPUs would do",
+        )
+    return _estimate(job, gpu, gpus, calibration, rate, copies, state, peak, compute)
+
+
+def _sizes(job: Inference, gpus: int) -> Iterator[int]:
+    """GPUs per copy to try: powers of two that divide the GPUs."""
+    if job.layer_split:
+        yield gpus
+        return
+    if job.tensor_parallel is not None:
+        if job.tensor_parallel <= gpus:
+            yield job.tensor_parallel
+        return
+    size = 1
+    while size <= min(gpus, 16):
+        yield size
+        size *= 2
+
+
+def _within_latency(
+    job: Inference,
+    gpu: Figures,
+    peak: float,
+    c: InferenceCoefficients,
+    size: int,
+    link: Link,
+    sequences: float,
+) -> Serving | None:
+    """The steady state with the most sequences, up to *sequences*, that meets the latencies."""
+
+    def state(count: float) -> Serving:
+        return serve(job, gpu, peak, c, size, link, count)
+
+    def meets(found: Serving) -> bool:
+        if job.ttft_seconds is not None and found.prefill_seconds > job.ttft_seconds:
+            return False
+        if job.tpot_seconds is None or not job.output_tokens:
+            return True
+        # Prompts of others are read between one's own tokens.
+        pause = found.sequences * found.read_seconds / job.output_tokens
+        return found.step_seconds + pause <= job.tpot_seconds
+
+    full = state(sequences)
+    if meets(full):
+        return full
+    low, high = 1.0, sequences
+    if not meets(state(low)):
+        return None
+    for _ in range(20):
+        middle = (low + high) / 2
+        if meets(state(middle)):
+            low = middle
+        else:
+            high = middle
+    return state(low)
+
+
+def _does_not_fit(job: Inference, gpu: Figures, gpus: int) -> Answer:
+    held = serving_memory(job, 1, gpus)
+    count = 1
+    while count <= 4096:
+        if most_sequences(job, gpu, count) >= 1:
+            how = f"fits on {count} with the model divided over them"
+            break
+        count *= 2
+    else:
+        how = "no count helps: use fewer bits per weight or a shorter context"
+    need = held.total * headroom(job)
+    return DoesNotFit(
+        gpu.key, gpus, need, gpu.vram_gib, held, count if count <= 4096 else None, how
+    )
+
+
+def _estimate(
+    job: Inference,
+    gpu: Figures,
+    gpus: int,
+    calibration: Calibration,
+    rate: float,
+    copies: int,
+    state: Serving,
+    peak: float,
+    compute: str,
+) -> Estimate:
+    group = group_of(job)
+    narrow = compute if compute in ("fp8", "fp4", "int8") else "16"
+    of_gpu = calibration.rows("inference", "weights", f"gpu/{gpu.key}")
+    own = min(of_gpu, calibration.rows("inference", "decode", f"gpu/{gpu.key}@{narrow}"))
+    if group == "llm_decode_bs1":
+        own = of_gpu
+    named = calibration.rows("inference", "prefill", f"stack/{job.stack}") > 0
+    case = ("stack" if named else "level") if own else "roofline"
+    band = calibration.band("speed", group, case).factor
+    hours = job.requests / rate / 3600
+    tokens = job.output_tokens or job.input_tokens
+    size = state.gpus
+    held = serving_memory(job, state.sequences, size)
+    notes = []
+    if job.request_rate is not None:
+        notes.append(f"busy {job.request_rate / rate:.0%} of the time at the rate asked for")
+    if size * copies < gpus:
+        notes.append(f"{gpus - size * copies} of {gpus} GPUs are left over")
+    if job.model.guessed:
+        notes.append("the shape of the model is made up from its number of parameters")
+    steps = (
+        Step("model", f"parameters of {job.model.name}", job.model.params, "parameters"),
+        Step("precision", f"{compute} of {gpu.key}, dense peak", peak, "TFLOPS"),
+        Step("VRAM", "weights, KV cache and workspace per GPU", held.total, "GiB"),
+        Step("copies", f"of the model, {size} GPUs each", copies, "copies"),
+        Step("batch", "sequences at once in a copy", state.sequences, "sequences"),
+        Step("prefill", "2 N x prompt / compute", state.prefill_seconds, "s/prompt"),
+        Step(
+            "decode", "weights and cache / bandwidth + 2 N / compute", state.step_seconds, "s/token"
+        ),
+        Step("speed", "requests of all copies", rate, "requests/s"),
+        Step("runtime", "requests / speed", hours, "hours"),
+    )
+    return Estimate(
+        gpu=gpu.key,
+        gpus=gpus,
+        hours=hours,
+        low=hours / band,
+        high=hours * band,
+        per_second=rate * tokens,
+        unit="output tokens/s" if job.output_tokens else "input tokens/s",
+        bound=state.bound,
+        memory=held,
+        steps=steps,
+        basis=Basis.MODELLED,
+        group=group,
+        calibrated=own > 0,
+        rows=own,
+        version=calibration.version,
+        notes=tuple(notes),
+    )
