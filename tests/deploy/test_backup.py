@@ -48,7 +48,7 @@ def _contents(url: str) -> dict[str, Any]:
             " AND c.relnamespace = 'public'::regnamespace ORDER BY 1"
         ).fetchall()
         return {
-            table: sorted(connection.execute(f"SELECT t::text FROM {table} t").fetchall())  # type: ignore[arg-type]  # noqa: S608
+            table: sorted(connection.execute(f"SELECT t::text FROM {table} t").fetchall())  # noqa: S608
             for (table,) in tables
         }
 

@@ -141,7 +141,8 @@ def test_the_example_rule_has_every_key_and_is_accepted(full: Settings) -> None:
 
 
 def test_the_example_rule_says_the_defaults(tmp_path: Path) -> None:
-    text, ours = EXAMPLE.read_text(encoding="utf-8"), {}
+    text = EXAMPLE.read_text(encoding="utf-8")
+    ours: dict[str, Any] = {}
     start = text.index("#[alerts.rules.night-run]")
     for line in text[start : text.index("# Channels.", start)].splitlines()[1:]:
         if not line.endswith(_EXAMPLE):

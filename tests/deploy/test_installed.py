@@ -196,11 +196,11 @@ def installed(place: Path) -> Path:
     ]
     assert len(lines) == 2
     opt, checkout = place / "opt", place / "checkout"
-    for name in ("tracker", "providers", "migrations", "constraints.txt", "pyproject.toml",
-                 "README.md", "LICENSE"):  # fmt: skip
-        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(  # type: ignore[operator]
-            ROOT / name, checkout / name if checkout.is_dir() or checkout.mkdir() is None else ""
-        )
+    checkout.mkdir()
+    for name in ("tracker", "providers", "migrations"):
+        shutil.copytree(ROOT / name, checkout / name)
+    for name in ("constraints.txt", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, checkout / name)
     script = "\n".join(lines).replace("/opt/gpucost", str(opt))
     _sh(script.replace("python3 -m", f"{_python()} -m"), checkout)
     shutil.rmtree(checkout)
@@ -239,11 +239,17 @@ def test_the_daemon_needs_no_more_than_its_unit_allows(installed: Path, place: P
             "STATE": str(state), "ACCOUNT": str(nobody.pw_uid), "GROUP": str(nobody.pw_gid),
             "HOME": str(state),
         }  # fmt: skip
-        inside = [installed / "bin" / "python", "-c", DENY_WRITE_EXECUTE]
+        program = installed / "bin"
+        inside: list[str | Path] = [
+            program / "python",
+            "-c",
+            DENY_WRITE_EXECUTE,
+            program / "gpucost",
+        ]
         with log.open("w") as output:
             daemon = subprocess.Popen(
                 [tool("unshare"), "--mount", "--propagation", "private", "sh", "-ec", SANDBOX, "sh",
-                 *inside, installed / "bin" / "gpucost", "daemon"],
+                 *inside, "daemon"],
                 cwd=state, env=variables, stdout=output, stderr=output,
             )  # fmt: skip
             try:

@@ -18,6 +18,8 @@ from tests.support.offers import at, make_offer, make_poll, offer
 from tests.web.test_metrics import told
 from tests.web.world import samples
 from tracker import data
+from tracker.alert.engine import AlertEngine
+from tracker.alert.rules import load_rules
 from tracker.domain.gpu import Gpu
 from tracker.domain.job import Job, job_from_text
 from tracker.domain.offer import Availability, Extras, Market
@@ -250,8 +252,8 @@ def test_percentiles_are_prices_that_exist(micro_usd: list[int]) -> None:
 
 
 def _stored(price_micro_usd: int) -> reads.StoredOffer:
-    empty = dict.fromkeys(reads.StoredOffer._fields)
-    told = {"gpu_key": "X", "market": "spot", "gpu_count": Decimal(1)}
+    empty: dict[str, Any] = dict.fromkeys(reads.StoredOffer._fields)
+    told: dict[str, Any] = {"gpu_key": "X", "market": "spot", "gpu_count": Decimal(1)}
     return reads.StoredOffer(**{**empty, **told, "price_micro_usd": price_micro_usd})
 
 
@@ -260,3 +262,25 @@ def test_slices_have_no_price_of_a_whole_gpu(shop: Shop) -> None:
     shop.record(0, slice_)
     assert isinstance(shop.figures(), Figures)
     assert shop.figures().prices.gpus == ()
+
+
+def test_what_the_alert_engine_finds_is_what_is_told(shop: Shop) -> None:
+    rules, problems = load_rules({}, catalogue=catalogue(), job=lambda _: BERT, channels={"log"})
+    assert problems == ()
+    engine = make_engine(shop.url)
+    alerts = AlertEngine(engine, rules, catalogue(), sources={"acme"})
+    try:
+        # 10 against 12 dollars, thrice in half an hour and more.
+        for minutes in (0, 5, 10, 20, 31):
+            shop.record(minutes, make_offer("h", "2.50"), make_offer("a", "1", gpu=A100))
+            alerts.evaluate(at(minutes))
+    finally:
+        engine.dispose()
+    [name] = [rule.name for rule in rules]
+    got = shop.scrape()
+    assert got[f'gpucost_job_cost_ratio{{rule="{name}"}}'] == pytest.approx(10 / 12)
+    assert got[f'gpucost_alert_state{{rule="{name}",state="firing"}}'] == 1
+    assert got[f'gpucost_alert_health{{health="good",rule="{name}"}}'] == 1
+    last = got[f'gpucost_alert_last_evaluation_timestamp_seconds{{rule="{name}"}}']
+    assert last == at(31).timestamp()
+    assert got['gpucost_outbox_pending{channel="log"}'] == 1
