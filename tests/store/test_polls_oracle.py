@@ -32,7 +32,7 @@ class Step:
     gap: int
     status: str
     prices: tuple[tuple[str, str], ...]  # a name may come twice
-    daemon: int
+    daemon: int  # 2 and 3: the same, just started
     fault: int | None  # fails at this statement
     repeated: bool  # recorded again by the other daemon
 
@@ -44,7 +44,7 @@ STEPS = st.builds(
     prices=st.lists(
         st.tuples(st.sampled_from(NAMES), st.sampled_from(PRICES)), max_size=6
     ).map(tuple),
-    daemon=st.integers(0, 1),
+    daemon=st.integers(0, 3),
     fault=st.none() | st.none() | st.integers(0, 12),
     repeated=st.booleans(),
 )  # fmt: skip
@@ -71,9 +71,12 @@ def play(daemons: Daemons, world: list[Step], source: str) -> list[RawPoll]:
         offers = [make_offer(name, price, source=source) for name, price in step.prices]
         poll = make_poll(moment / 2, offers, source=source, status=step.status)
         highest = dict(sorted((name, Decimal(price)) for name, price in step.prices))
-        for daemon in (step.daemon, 1 - step.daemon)[: 1 + step.repeated]:
+        first = step.daemon % 2
+        if step.daemon > 1:
+            daemons[first] = (Recorder(daemons[first][0]._engine), daemons[first][1])
+        for daemon in (first, 1 - first)[: 1 + step.repeated]:
             recorder, fuse = daemons[daemon]
-            fuse.left = step.fault if daemon == step.daemon else None
+            fuse.left = step.fault if daemon == first else None
             try:
                 recorded = recorder.record(poll)
             except Fault:
