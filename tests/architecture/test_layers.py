@@ -34,6 +34,7 @@ def test_import_layers_hold() -> None:
 @pytest.mark.parametrize(
     ("library", "owner"),
     [
+        ("apscheduler", "tracker/daemon/schedule.py"),
         ("httpx", "tracker/http/"),
         ("sqlalchemy", "tracker/store/"),
         ("alembic", "tracker/store/"),
