@@ -34,8 +34,10 @@ def test_import_layers_hold() -> None:
 @pytest.mark.parametrize(
     ("library", "owner"),
     [
+        ("apprise", "tracker/notify/"),
         ("apscheduler", "tracker/daemon/schedule.py"),
         ("httpx", "tracker/http/"),
+        ("jinja2", "tracker/alert/"),
         ("sqlalchemy", "tracker/store/"),
         ("alembic", "tracker/store/"),
         ("psycopg", "tracker/store/"),
