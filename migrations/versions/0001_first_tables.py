@@ -25,7 +25,6 @@ CREATE TABLE provider (
     consecutive_failures INTEGER DEFAULT 0 NOT NULL,
     content_sha256 BYTEA,
     content_since timestamptz,
-    next_due_at timestamptz,
     marketplace BOOLEAN DEFAULT false NOT NULL,
     default_tiers TEXT[] DEFAULT '{}' NOT NULL,
     facts JSONB DEFAULT '{}' NOT NULL,

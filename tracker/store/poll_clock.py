@@ -30,8 +30,8 @@ def refused(poll: Poll, now: datetime) -> Poll:
     """*poll* as one that failed *now*, because the clock it was made by is ahead."""
     gap = timedelta(seconds=round((poll.polled_at - now).total_seconds()))
     return dataclasses.replace(
-        poll, status="failed", started_at=now, polled_at=now, next_due_at=None, accepted=(),
-        quarantined=(), released=(), unmapped=(), payloads=(), incomplete_reason=None,
+        poll, status="failed", started_at=now, polled_at=now, accepted=(), quarantined=(),
+        released=(), unmapped=(), payloads=(), incomplete_reason=None,
         error=f"the clock of this machine is ahead of the database's by {gap}; set it right",
     )  # fmt: skip
 

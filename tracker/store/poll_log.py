@@ -66,8 +66,7 @@ WITH made AS ({_POLL_SQL})
 UPDATE provider SET seq = seq + 1, last_ok_at = %(polled_at)s, last_attempt_at = %(polled_at)s,
     last_status = %(status)s, last_error = %(error)s, consecutive_failures = 0,
     every_seconds = %(every_seconds)s, ttl_seconds = %(ttl_seconds)s,
-    content_sha256 = %(content_sha256)s, content_since = %(content_since)s,
-    next_due_at = %(next_due_at)s
+    content_sha256 = %(content_sha256)s, content_since = %(content_since)s
 FROM made WHERE provider.id = %(provider_id)s RETURNING made.id
 """
 _REFUSE_SQL = f"""
@@ -75,7 +74,7 @@ WITH made AS ({_POLL_SQL})
 UPDATE provider SET
     last_attempt_at = greatest(least(last_attempt_at, clock_timestamp()), %(polled_at)s),
     last_status = %(status)s, last_error = %(error)s,
-    consecutive_failures = consecutive_failures + 1, next_due_at = %(next_due_at)s
+    consecutive_failures = consecutive_failures + 1
 FROM made WHERE provider.id = %(provider_id)s RETURNING made.id
 """
 
@@ -200,7 +199,6 @@ def write_poll(
 ) -> Recorded:
     """Write the poll (and what the statement does to its provider), then its answers."""
     same = poll.content_sha256 is not None and poll.content_sha256 == row.content_sha256
-    due = poll.next_due_at or poll.polled_at + timedelta(seconds=poll.every_seconds)
     values = {name: getattr(recorded, name) for name in _POLL_COLUMNS if hasattr(recorded, name)}
     values |= {
         "provider_id": row.id, "started_at": poll.started_at, "polled_at": poll.polled_at,
@@ -209,7 +207,6 @@ def write_poll(
         "error": _clean(poll.error), "content_sha256": poll.content_sha256,
         "content_since": row.content_since if same else poll.polled_at,
         "every_seconds": poll.every_seconds, "ttl_seconds": round(poll.ttl.total_seconds()),
-        "next_due_at": due,
     }  # fmt: skip
     cursor.execute(statement, values)
     [(poll_id,)] = cursor.fetchall()

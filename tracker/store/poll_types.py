@@ -59,7 +59,6 @@ class Poll:
     bytes: int = 0
     requests: int = 0
     duration_ms: int = 0
-    next_due_at: datetime | None = None
 
     def __post_init__(self) -> None:
         if self.status not in _RECORDABLE:

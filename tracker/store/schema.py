@@ -128,7 +128,6 @@ provider = Table(
     _need("consecutive_failures", Integer, server_default=text("0")),
     Column("content_sha256", LargeBinary),
     _instant("content_since", nullable=True),
-    _instant("next_due_at", nullable=True),
     _need("marketplace", Boolean, server_default=text("false")),
     _need("default_tiers", ARRAY(Text), server_default=text("'{}'")),
     _need("facts", JSONB, server_default=text("'{}'")),

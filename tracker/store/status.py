@@ -33,7 +33,6 @@ class StoredProvider(NamedTuple):
     last_error: str | None
     consecutive_failures: int
     content_since: datetime | None
-    next_due_at: datetime | None
     marketplace: bool
     default_tiers: list[str]
     facts: dict[str, Any]
