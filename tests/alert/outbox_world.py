@@ -59,7 +59,11 @@ class Events:
         self._engine = engine
         self._seqs: dict[str, itertools.count[int]] = {}
         self._firings: dict[str, int] = {}
+        self._tests = itertools.count(1)
         self.ids: list[str] = []
+
+    def _next(self, rule: str) -> int:
+        return next(self._seqs.setdefault(rule, itertools.count(1)))
 
     def add(
         self,
@@ -70,11 +74,12 @@ class Events:
         at: datetime = NOW,
         **more: Any,
     ) -> str:
-        """One event with one row a channel; its id. An end belongs to the rule's last firing."""
-        seq = next(self._seqs.setdefault(rule, itertools.count(1)))
+        """One event with one row a channel; its id. An end belongs to the rule's last firing;
+        tests count their seq downwards."""
+        seq = -next(self._tests) if kind == "test" else self._next(rule)
         if kind == "fired":
             self._firings[rule] = seq
-        firing = self._firings.get(rule) if kind not in ("data_problem", "data_ok") else None
+        firing = None if kind in ("data_problem", "data_ok", "test") else self._firings.get(rule)
         event_id = f"{rule}-{seq}"
         message = context(
             kind, **{"event_id": event_id, "rule": rule, "seq": seq, "firing_seq": firing, **more}

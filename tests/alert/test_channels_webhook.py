@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from email.utils import format_datetime
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -43,17 +44,17 @@ def hook() -> Iterator[Hook]:
         yield running
 
 
-def channel(url: str, *, allow_private: bool = True, **how: object) -> WebhookChannel:
+def channel(url: str, *, allow_private: bool = True, **how: Any) -> WebhookChannel:
     redactor = Redactor([SECRET, *secrets.of_url(url)])
     return WebhookChannel(
         "ops", SecretStr(url), secret=SecretStr(SECRET), allow_private=allow_private,
         redactor=redactor, clock=lambda: NOW, **how,
-    )  # type: ignore[arg-type]  # fmt: skip
+    )  # fmt: skip
 
 
-async def failure(url: str, **how: object) -> SendError:
+async def failure(url: str, **how: Any) -> SendError:
     with pytest.raises(SendError) as caught:
-        await channel(url, **how).send(NOTICE)  # type: ignore[arg-type]
+        await channel(url, **how).send(NOTICE)
     message = str(caught.value)
     assert len(message.splitlines()) == 1
     for secret in (SECRET, TOKEN, url):

@@ -259,12 +259,11 @@ async def test_a_failing_test_answers_at_once(
 ) -> None:
     events.add()  # a real notice is left alone
     hook.say(503)
-    message = context("test")
-    event = outbox_admin.add_test(engine, RULE, 1, message, ["hook"], NOW)
+    event = events.add("test")
     sender = deliverer(engine, webhook(hook), pace=Pace())
     assert await sender.run_once(NOW, event_id=event) == Delivered(dead=1)
     assert last_errors(database_url) == ["after 1 try: HTTP 503"]
-    again = outbox_admin.add_test(engine, RULE, 1, message, ["hook"], NOW)
+    again = events.add("test")
     assert await sender.run_once(NOW, event_id=again) == Delivered(sent=1)
     assert hook.bodies[1]["text"].startswith("TEST of rule")
     assert statuses(database_url)[f"{RULE}-1"] == "pending"

@@ -74,7 +74,7 @@ async def _deliver_badly_and_well(
     """
     echo = " ".join([*PLANTED, hook.address])
     with MailServer(users={"bot": "other"}, security="none") as server:
-        tables = {
+        tables: dict[str, Any] = {
             "hook": {"type": "webhook", "url": hook.address, "secret": HMAC},
             "mail": {"type": "smtp", "host": "localhost", "port": server.port, "security": "none",
                      "username": "bot", "password": PASSWORD, "from": "a@example.org",

@@ -156,7 +156,7 @@ def test_no_text_is_longer_than_its_channel_takes(limit: int, events: int) -> No
 PATHS = [(key,) for key in context()] + [
     (name, key) for name in ("left", "right", "job") for key in context()[name]
 ]
-ODD = st.sampled_from(
+ODD: st.SearchStrategy[Any] = st.sampled_from(
     [None, "", "nan", "-5", "1e400", [], {}, 7, True, "x\ny\x1b[31m\u202e", "<b>&", {"a": {}}]
 )
 

@@ -40,6 +40,10 @@ class Hook(ReplayServer):
                 self._server.socket, server_side=True
             )
 
+    def __enter__(self) -> Hook:
+        super().__enter__()
+        return self
+
     @property
     def port(self) -> int:
         return int(self._server.server_address[1])

@@ -105,7 +105,7 @@ class MailServer:
             return self.replies.pop(0)
         content = message_from_bytes(envelope.content, policy=default)
         self.mails.append(
-            Mail(envelope.mail_from, list(envelope.rcpt_tos), cast(EmailMessage, content),
+            Mail(envelope.mail_from, list(envelope.rcpt_tos), content,
                  session.auth_data)
         )  # fmt: skip
         return "250 taken"

@@ -1,6 +1,6 @@
-"""Looking at the outbox, and what people do to it: retry what was given up, send a test.
+"""Looking at the outbox, and what people do to it: retry what was given up.
 
-Reads take a connection and neither write nor commit; the others commit by themselves.
+Reads take a connection and neither write nor commit; ``retry_dead`` commits by itself.
 """
 
 from __future__ import annotations
@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 import psycopg
-from psycopg.types.json import Jsonb
 from sqlalchemy import Engine
 
-from tracker.store.outbox import TEST, transaction
+from tracker.store.outbox import transaction
 
 Connection = psycopg.Connection[Any]
 
@@ -130,37 +128,3 @@ def retry_dead(
             values,
         )
         return sorted(row for (row,) in cursor)
-
-
-def add_test(
-    engine: Engine, rule: str, version: int, message: dict[str, Any],
-    channels: Collection[str], now: datetime,
-) -> str:  # fmt: skip
-    """Put a test notice of *rule* into the outbox, one row a channel; its event id.
-
-    *message* is a context of kind "test"; its ``event_id`` and ``seq`` are filled in here. No
-    rule's state is touched. Raises StoreError.
-    """
-    event_id = f"test-{uuid4().hex[:20]}"
-    with transaction(engine) as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('gpucost test'))")
-        row = cursor.execute(
-            "SELECT least(coalesce(min(seq), 0), 0) - 1 FROM alert_event WHERE rule = %s", (rule,)
-        ).fetchone()
-        seq = row[0] if row else -1
-        context = {**message, "event_id": event_id, "seq": seq, "kind": TEST}
-        cursor.execute(
-            "INSERT INTO alert_event (event_id, rule, rule_version, seq, kind, at, inputs)"
-            " VALUES (%s, %s, %s, %s, %s, %s, '{}') RETURNING id",
-            (event_id, rule, version, seq, TEST, now),
-        )
-        (event,) = cursor.fetchone() or (None,)
-        cursor.executemany(
-            "INSERT INTO alert_outbox (event, rule, seq, kind, channel, message, created_at,"
-            " due_at) VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
-            [
-                (event, rule, seq, TEST, channel, Jsonb(context), now, now)
-                for channel in dict.fromkeys(channels)
-            ],
-        )
-    return event_id
