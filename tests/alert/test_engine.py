@@ -280,6 +280,14 @@ def test_a_rule_that_is_removed_is_closed_and_one_that_is_back_begins_anew(world
     assert (world.row()["version"], world.row()["removed_at"]) == (2, None)
 
 
+def test_a_silenced_rule_that_is_removed_is_closed_in_silence(world: World) -> None:
+    play(world, rule(**QUICK), "c")
+    number = _silence(world, 0, 60, rule="r*")
+    world.alerts().evaluate(at(1))
+    assert world.events()[-1] == ("closed", f"silence {number}")
+    assert world.notices() == [("fired", "log")]
+
+
 def test_a_rule_that_cannot_be_read_is_neither_evaluated_nor_closed(world: World) -> None:
     play(world, rule(**QUICK), "c")
     assert world.alerts(broken=["r"]).evaluate(at(10)) == []
@@ -294,6 +302,8 @@ def test_a_state_that_cannot_be_read_stops_no_other_rule(world: World) -> None:
     broken, fine = world.alerts(one, other).evaluate(at(5))
     assert broken.problem is not None
     assert (fine.rule, fine.phase) == ("b", Phase.FIRING)
+    [closed] = [e for e in world.alerts(other).evaluate(at(6)) if e.rule == "a"]
+    assert (closed.events, world.row("a")["removed_at"] is None) == ((), False)
 
 
 def test_baseline_says_nothing_of_what_was_true_at_the_start(world: World) -> None:

@@ -522,6 +522,33 @@ def test_a_drop_against_a_moment_when_the_cheapest_was_silent_is_none(world: Wor
     bad(world.look(wanted, 7 * DAY + 30), STALE, "cheap was not known on 2026-03-30 22:30 UTC")
 
 
+def test_what_the_cheapest_no_longer_sells_is_no_drop_of_the_others(world: World) -> None:
+    wanted = rule("cost(H100) drops 10% in 7d")
+    world.poll(0, {"h": "2", "a": "1"}, "cheap")
+    world.poll(0, {"h": "4"})
+    world.poll(7 * DAY, {"a": "1"}, "cheap")
+    world.poll(7 * DAY, {"h": "3.5"})
+    assert good(world.look(wanted, 7 * DAY)) == Decimal("3.5") / 2
+
+
+def test_a_drop_is_none_when_who_was_silent_then_sells_no_more(world: World) -> None:
+    wanted = rule("cost(H100) drops 10% in 7d")
+    world.poll(0, {"h": "2", "a": "1"}, "cheap")  # silent from minute 15 on
+    world.poll(30, {"h": "4"})
+    world.poll(7 * DAY + 30, {"a": "1"}, "cheap")
+    world.poll(7 * DAY + 30, {"h": "3.5"})
+    bad(world.look(wanted, 7 * DAY + 30), STALE, "cheap was not known")
+
+
+def test_who_never_sold_it_does_not_matter_to_a_drop(world: World) -> None:
+    wanted = rule("cost(H100) drops 10% in 7d")
+    world.poll(0, {"a": "1"}, "other")  # silent from minute 15 on
+    world.poll(30, {"h": "4"})
+    world.poll(7 * DAY + 30, {"a": "1"}, "other")
+    world.poll(7 * DAY + 30, {"h": "3"})
+    assert good(world.look(wanted, 7 * DAY + 30)) == Decimal(3) / 4
+
+
 def test_a_drop_without_a_past_is_no_data(world: World) -> None:
     world.poll(0, {"h": "3"})
     bad(world.look(rule("cost(H100) drops 10% in 7d"), 1), NO_DATA, "H100 on 2026-03-23")
@@ -610,6 +637,21 @@ def test_nothing_is_judged_until_every_provider_was_tried(world: World) -> None:
     assert world.look(only, 1, sources=["acme", "other"]).sample.health is GOOD
     world.fail(2, "other")
     assert world.look(RULE, 3, sources=["acme", "other"]).sample.health is GOOD
+
+
+def test_after_a_long_pause_every_provider_is_tried_before_anything_is_judged(
+    world: World,
+) -> None:
+    world.poll(0, {"h": "3"}, "one")
+    world.poll(0, {"a": "2"}, "two")
+    world.poll(0, {"a": "9"}, "three")
+    later = 8 * DAY  # prices of then count as gone
+    world.poll(later, {"h": "3"}, "one")
+    world.poll(later, {"a": "9"}, "three")
+    names = ["one", "two", "three"]
+    bad(world.look(RULE, later, sources=names), NO_DATA, "not polled yet: two")
+    world.poll(later, {"a": "0.9"}, "two")
+    assert zone_of(RULE.policy, good(world.look(RULE, later, sources=names))) is Zone.EXIT
 
 
 def test_whatever_goes_wrong_is_an_error_of_this_rule(world: World) -> None:

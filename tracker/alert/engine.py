@@ -18,7 +18,7 @@ from uuid import uuid4
 from tracker.alert import context
 from tracker.alert.evaluate import Evaluation, evaluate
 from tracker.alert.rules import Rule
-from tracker.alert.silences import silence_for
+from tracker.alert.silences import silence_for, silence_of_removed
 from tracker.alert.snapshot import Snapshot
 from tracker.domain.gpu import Catalogue
 from tracker.domain.rule.machine import acknowledge, edited, step_for
@@ -215,7 +215,13 @@ class AlertEngine:
             row = alerts.lock_rule(cursor, name)
             if row is None or row.removed_at is not None:
                 return None
-            state, events = edited(State.from_json(row.machine), now, reason=REMOVED)
+            job = (row.definition.get("job") or {}).get("name")
+            silence = silence_of_removed(name, job, alerts.silences(cursor.connection, now))
+            try:
+                before = State.from_json(row.machine)
+            except ValueError:  # nobody can go on with it: there is nothing to close
+                before = State(seq=row.seq)
+            state, events = edited(before, now, reason=REMOVED, silence=silence)
             writer = _Writer(cursor, name, row.version, row.definition, row.evaluation or {})
             written = writer.write(events, state)
             alerts.write_rule(cursor, _moved(row, state)._replace(removed_at=now))

@@ -22,7 +22,7 @@ from decimal import Decimal, localcontext
 from tracker.alert import sides
 from tracker.alert.rules import Rule
 from tracker.alert.sides import Ask, Pool, Side
-from tracker.alert.snapshot import Past, Snapshot
+from tracker.alert.snapshot import DOUBT_HOLDS, Past, Snapshot
 from tracker.domain.gpu import Catalogue
 from tracker.domain.job import Job
 from tracker.domain.rule.condition import (
@@ -90,7 +90,7 @@ class Evaluation:
 def evaluate(rule: Rule, snapshot: Snapshot, now: datetime) -> Evaluation:
     """What *rule* finds in *snapshot* at *now*. Never raises: what goes wrong is an ERROR."""
     try:
-        unasked = snapshot.unasked(rule.filters.providers) if rule.gpus else []
+        unasked = snapshot.unasked(now, rule.filters.providers) if rule.gpus else []
         if unasked:
             names = ", ".join(unasked[:5]) + (", …" if len(unasked) > 5 else "")
             return Evaluation(rule, now, _bad(Health.NO_DATA, f"not polled yet: {names}"))
@@ -214,13 +214,15 @@ def _below(rule: Rule, now: datetime, left: Side, usd: Decimal) -> Evaluation:
 
 def _drops(rule: Rule, snapshot: Snapshot, now: datetime, selection: str, past: Past) -> Evaluation:
     keys = rule.gpus[selection]
-    everyone = sides.pool(rule, keys, snapshot, now)
-    answering = {o.source for o in (*everyone.fresh, *everyone.stale)}
+    asked = {name for name, p in snapshot.providers.items() if _counts(p, now)}
     known = {name for name, c in past.coverage.items() if c.known_at(past.at)}
     day = past.at.strftime("%Y-%m-%d %H:%M UTC")
+    # Sellers of these GPUs, at one of the two times at least.
+    selling = {o.source for o in snapshot.offers if o.gpu_key in keys}
+    selling |= {name for name, key in past.sold if key in keys}
     silent = sorted(
         name
-        for name in answering - known
+        for name in (asked & selling) - known
         if (c := past.coverage.get(name)) and c.first_ok_at and c.first_ok_at <= past.at
     )
     if silent:
@@ -231,13 +233,20 @@ def _drops(rule: Rule, snapshot: Snapshot, now: datetime, selection: str, past: 
     then = Pool(
         tuple(
             o for o in past.offers
-            if o.gpu_key in keys and o.source in answering and sides.takes_part(rule, o)
+            if o.gpu_key in keys and o.source in asked and sides.takes_part(rule, o)
         ),
         (), (), found.excluded.copy(),
     )  # fmt: skip
     right = _billed(rule, then, snapshot, past.at, f"{selection} on {day}", certain=True)
     sample = _worst(left, right) or _judged(rule, left, ratio(left.usd, right.usd), right)
     return Evaluation(rule, now, sample, left, right)
+
+
+def _counts(p: StoredProvider, now: datetime) -> bool:
+    """Whether a provider answers, or has been silent for so short that it may again."""
+    if p.last_ok_at is None or p.ttl_seconds is None:
+        return False
+    return now - p.last_ok_at - timedelta(seconds=p.ttl_seconds) < DOUBT_HOLDS
 
 
 def _cheapest(rule: Rule, snapshot: Snapshot, now: datetime) -> Evaluation:

@@ -21,7 +21,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
 from tracker.alert.rules import Rule
-from tracker.alert.snapshot import Snapshot
+from tracker.alert.snapshot import DOUBT_HOLDS, Snapshot
 from tracker.domain.confirm import (
     Figure,
     Quote,
@@ -37,8 +37,6 @@ from tracker.domain.rule.types import Health
 from tracker.report.cheapest import Row, cheapest_report
 from tracker.report.filters import Filters, is_stale, known_at, select
 from tracker.store.reads import TERM_MARKETS, StoredOffer
-
-DOUBT_HOLDS = timedelta(days=7)
 
 TYPED = "typed, not live"
 GONE = "of sellers silent for a week"
@@ -241,7 +239,13 @@ def side(
     maybe = asks if not only_sure else [*sure, *(a for a in asks if a.partial or a.lower_bound)]
     least = judge.figure(maybe, trusted=True)
     health, reason = judge.verdict(
-        chosen, with_stale, with_held, used, usable(stale), usable(held), partial,
+        chosen,
+        with_stale,
+        with_held,
+        used,
+        usable(stale),
+        usable(held),
+        partial,
         pool.excluded + excluded,
     )
     counts = {

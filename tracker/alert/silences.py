@@ -19,6 +19,19 @@ def silence_for(evaluation: Evaluation, silences: Iterable[Silence]) -> str | No
     return None
 
 
+def silence_of_removed(name: str, job: str | None, silences: Iterable[Silence]) -> str | None:
+    """The same for a rule that is no longer configured, of which only *name* and *job* are left."""
+    for one in silences:
+        if (
+            one.provider is None
+            and one.gpu is None
+            and (one.rule is None or fnmatchcase(name, one.rule.lower()))
+            and one.job in (None, job)
+        ):
+            return f"silence {one.id}"
+    return None
+
+
 def _matches(silence: Silence, e: Evaluation) -> bool:
     rule = e.rule
     if silence.rule is not None and not fnmatchcase(rule.name, silence.rule.lower()):

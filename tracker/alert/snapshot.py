@@ -12,7 +12,7 @@ from tracker.domain.gpu import Catalogue
 from tracker.domain.rule.condition import CostDrops
 from tracker.report.discounts import DiscountBook
 from tracker.store import reads
-from tracker.store.alert_inputs import Coverage, HeldOffer, coverage, held_offers
+from tracker.store.alert_inputs import Coverage, HeldOffer, coverage, held_offers, sold_before
 from tracker.store.reads import StoredOffer
 
 if TYPE_CHECKING:
@@ -20,14 +20,21 @@ if TYPE_CHECKING:
 
     from tracker.store.status import StoredProvider
 
+# What has been stale, or held back by a gate, for so long counts as gone.
+DOUBT_HOLDS = timedelta(days=7)
+
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What was known so many days ago, and who had been polled by then."""
+    """What was known so many days ago, and who had been polled by then.
+
+    ``sold``: who had which GPU on offer in the DOUBT_HOLDS before, as (source, GPU key).
+    """
 
     at: datetime
     offers: tuple[StoredOffer, ...]
     coverage: Mapping[str, Coverage]
+    sold: frozenset[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +88,18 @@ class Snapshot:
         provider = self.providers.get(source)
         return timedelta(seconds=(provider.every_seconds or 0) if provider else 0)
 
-    def unasked(self, wanted: Collection[str] = ()) -> list[str]:
-        """The sources (of *wanted*, if any are named) that nobody has tried to poll yet."""
+    def unasked(self, now: datetime, wanted: Collection[str] = ()) -> list[str]:
+        """The sources (of *wanted*, if any are named) that nobody has tried to poll yet: at all,
+        or after so long a pause that their last prices count as gone."""
         return sorted(
             name
             for name in self.sources
             if (not wanted or name in wanted)
-            and ((p := self.providers.get(name)) is None or p.last_attempt_at is None)
+            and (
+                (p := self.providers.get(name)) is None
+                or p.last_attempt_at is None
+                or now - p.last_attempt_at >= DOUBT_HOLDS
+            )
         )
 
 
@@ -103,5 +115,6 @@ def _past(
     for days, wanted in keys.items():
         moment = now - timedelta(days=days)
         offers = reads.live_offers(connection, gpu_keys=wanted, as_of=moment)
-        found[days] = Past(moment, tuple(offers), coverage(connection, moment))
+        sold = sold_before(connection, wanted, moment, DOUBT_HOLDS)
+        found[days] = Past(moment, tuple(offers), coverage(connection, moment), frozenset(sold))
     return found

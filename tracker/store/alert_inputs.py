@@ -93,6 +93,20 @@ def coverage(connection: Connection, moment: datetime) -> dict[str, Coverage]:
     return {slug: Coverage(first, last, timedelta(seconds=ttl)) for slug, first, last, ttl in rows}
 
 
+def sold_before(
+    connection: Connection, gpu_keys: Collection[str], moment: datetime, within: timedelta
+) -> set[tuple[str, str]]:
+    """Who had which of these GPUs on offer in the time *within* before *moment*: (source, key)."""
+    rows = fetch(
+        connection,
+        "SELECT DISTINCT p.slug, s.gpu_key FROM price_span s JOIN provider p ON p.id = s.source_id"
+        " WHERE s.gpu_key = ANY (%(gpu_keys)s) AND s.valid_to > %(start)s"
+        " AND s.valid_from <= %(moment)s",
+        {"gpu_keys": list(gpu_keys), "start": moment - within, "moment": moment},
+    )
+    return {(slug, key) for slug, key in rows}
+
+
 def source_urls(connection: Connection, offer_ids: Collection[int]) -> dict[int, str]:
     """Where the prices of these offers can be looked up, for those whose provider says so."""
     if not offer_ids:
