@@ -39,7 +39,7 @@ def context(kind: str = "fired", **more: Any) -> dict[str, Any]:
     """What the engine writes into the outbox for a rule of two costs."""
     return {
         "schema_version": 1, "event_id": "event-1", "kind": kind, "rule": RULE, "rule_version": 1,
-        "seq": 1, "firing_seq": 1, "at": "2026-03-01T12:00:00Z",
+        "seq": 1, "firing_seq": 1, "at": "2026-03-01T12:00:00.250000+00:00",
         "title": "H100 job cheaper than A100 job", "when": "cost(H100) < cost(A100)",
         "job": {"name": "bert-large", "title": "BERT-Large"}, "value": "0.909", "enter": "0.98",
         "exit": "1.02", "left": side("H100", "runpod", "2.69", "10.76"),

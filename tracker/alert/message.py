@@ -215,7 +215,7 @@ def _firing(context: Context) -> Iterator[Line]:
     if firing:
         best, worst = plain(firing.get("best"), 4), plain(firing.get("worst"), 4)
         length = words.duration(firing.get("duration_seconds"))
-        since = text(firing.get("since"))
+        since = words.moment(firing.get("since"))
         yield Line("Firing", f"since {since}, {length}; best ratio {best}, worst {worst}")
     health = part(context, "health")
     if health:
@@ -239,7 +239,7 @@ def _provenance(context: Context) -> Iterator[Line]:
         f"{text(context.get('rule'))} (version {version}{firing}): {text(context.get('when'))}"
         + ("" if context.get("rank") is None else f", rank {text(context['rank'])}"),
     )
-    yield Line("At", text(context.get("at")))
+    yield Line("At", words.moment(context.get("at")))
 
 
 def _commands(context: Context) -> Iterable[str]:

@@ -7,6 +7,7 @@ nothing here raises for it. Figures come as text and are shown as they are when 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from typing import Any
 
@@ -67,6 +68,16 @@ def duration(seconds: Any) -> str:
         if length < limit:
             return f"{length // unit} {name}"
     return f"{length // 86_400} days"
+
+
+def moment(value: Any) -> str:
+    """A time in UTC, to the second, with a Z."""
+    try:
+        at = datetime.fromisoformat(str(value))
+        known = at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return text(value)
+    return known.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def title(context: Context) -> str:
@@ -173,7 +184,7 @@ def _closed(context: Context) -> str:
 
 def _data_problem(context: Context) -> str:
     health = part(context, "health")
-    since = f", since {text(health['since'])}" if health.get("since") else ""
+    since = f", since {moment(health['since'])}" if health.get("since") else ""
     reason = text(health.get("reason") or health.get("state"))
     return f"{title(context)} cannot be judged{since}: {reason}; until it can, nothing changes"
 
