@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from itertools import pairwise
 
 import psycopg
 
@@ -29,6 +28,7 @@ def test_another_takes_over_when_the_leader_dies(world: World, database_url: str
             assert "gpucost_leader 0.0" in second.get("/metrics")[1]
             before = polls(database_url, "alpha")
             until(lambda: polls(database_url, "alpha") >= before + 3)
+            assert "gpucost_polls_total{" not in second.get("/metrics")[1]  # it asked nobody
             died_at = time.monotonic()
             first.kill()
             second.says("leading as .* term 2")
@@ -36,11 +36,7 @@ def test_another_takes_over_when_the_leader_dies(world: World, database_url: str
             until(lambda: polls(database_url, "alpha") >= before + 2)
             assert second.stop() == 0
     for name in world.names:
-        asked = world.asked(name)
-        # Two that polled would halve the gaps. (A floor of one second, and the time to ask.)
-        gaps = [later - earlier for earlier, later in pairwise(asked)]
-        assert min(gaps) > 0.5, gaps
-        assert any(at > died_at for at in asked)
+        assert any(at > died_at for at in world.asked(name))
 
 
 def test_one_that_ends_in_order_hands_over_at_once(world: World, database_url: str) -> None:
