@@ -2,45 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Callable, Iterator
-from datetime import timedelta
 from typing import Any
 
 import psycopg
 import pytest
 
-from tests.alert.world import EVERY, World, at, find_job, load, offer, open_world, rule
+from tests.alert.world import (
+    CHEAP,
+    DEAR,
+    QUICK,
+    World,
+    at,
+    offer,
+    open_world,
+    play,
+    rule,
+    silence,
+)
 from tests.store.worlds import Fault, fused_engine, rows
 from tests.support.catalogue import catalogue
-from tracker.alert.engine import AlertEngine, UnknownRule
-from tracker.alert.rules import Rule
+from tracker.alert.engine import AlertEngine
 from tracker.domain.rule.types import Health, Kind, Phase
 from tracker.store import alerts
 from tracker.store.engine import connect
 from tracker.store.errors import StoreError
-from tracker.store.outbox import transaction
-
-QUICK: dict[str, Any] = {
-    "min_duration": "0s", "min_count": 1, "keep_firing": "0s", "cooldown": "0s",
-}  # fmt: skip
-CHEAP, DEAR = {"h": "2.5", "a": "1"}, {"h": "4", "a": "1"}  # 10 and 16 against 12
-
-
-@pytest.fixture
-def world(database_url: str) -> Iterator[World]:
-    with open_world(database_url) as made:
-        yield made
-
-
-def play(world: World, wanted: Rule, prices: str, start: int = 0, **options: Any) -> None:
-    """Poll and evaluate every 5 minutes, each time in a new engine: c(heap), d(ear), x (none)."""
-    for index, price in enumerate(prices):
-        minutes = start + 5 * index
-        if price != "x":
-            world.poll(minutes, CHEAP if price == "c" else DEAR)
-        world.alerts(wanted, **options).evaluate(at(minutes))
 
 
 def test_half_an_hour_below_fires_once_and_half_an_hour_above_clears_once(world: World) -> None:
@@ -280,9 +266,9 @@ def test_a_rule_that_is_removed_is_closed_and_one_that_is_back_begins_anew(world
     assert (world.row()["version"], world.row()["removed_at"]) == (2, None)
 
 
-def test_a_silenced_rule_that_is_removed_is_closed_in_silence(world: World) -> None:
+def test_a_silenced_rule_that_is_removed_is_closed_insilence(world: World) -> None:
     play(world, rule(**QUICK), "c")
-    number = _silence(world, 0, 60, rule="r*")
+    number = silence(world, 0, 60, rule="r*")
     world.alerts().evaluate(at(1))
     assert world.events()[-1] == ("closed", f"silence {number}")
     assert world.notices() == [("fired", "log")]
@@ -310,162 +296,3 @@ def test_baseline_says_nothing_of_what_was_true_at_the_start(world: World) -> No
     play(world, rule(on_start="baseline", **QUICK), "cd")
     assert [kept for _, kept in world.events() if kept] == ["baseline", "unsent firing"]
     assert world.notices() == []
-
-
-# -- silences, acknowledgements, tests ---------------------------------------------------------
-
-
-def _silence(world: World, minutes: float, until: float, **matchers: str) -> int:
-    with transaction(world.engine) as cursor:
-        return alerts.add_silence(
-            cursor, starts_at=at(minutes), until=at(until), author="me", comment="known",
-            **matchers,
-        )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("matchers", "hides"),
-    [
-        ({}, True), ({"rule": "r"}, True), ({"rule": "r*"}, True), ({"rule": "x*"}, False),
-        ({"job": "bert-large"}, True), ({"job": "other"}, False), ({"provider": "ACME"}, True),
-        ({"provider": "other"}, False), ({"gpu": "h100"}, True), ({"gpu": "H100-SXM-80GB"}, True),
-        ({"gpu": "B200"}, False), ({"rule": "r", "gpu": "B200"}, False),
-    ],
-)  # fmt: skip
-def test_silences_match_what_they_name(world: World, matchers: dict[str, str], hides: bool) -> None:
-    number = _silence(world, 0, 60, **matchers)
-    play(world, rule(**QUICK), "c")
-    assert world.events() == [("fired", f"silence {number}" if hides else None)]
-    assert world.notices() == ([] if hides else [("fired", "log")])
-
-
-def test_when_a_silence_ends_what_still_fires_is_told_and_then_its_end(world: World) -> None:
-    number = _silence(world, 0, 12)
-    play(world, rule(**QUICK), "ccccd")
-    assert world.notices() == [("still_firing", "log"), ("resolved", "log")]
-    assert ("fired", f"silence {number}") in world.events()
-
-
-def test_a_silence_can_be_ended(world: World) -> None:
-    number = _silence(world, 0, 60)
-    with transaction(world.engine) as cursor:
-        assert alerts.end_silence(cursor, number, at(3))
-        assert not alerts.end_silence(cursor, number, at(3))
-    with connect(world.url) as connection:
-        assert [s.id for s in alerts.silences(connection, at(2))] == [number]
-        assert alerts.silences(connection, at(3)) == []
-        [silence] = alerts.silences(connection)
-    assert (silence.author, silence.comment, silence.until) == ("me", "known", at(3))
-
-
-def test_acknowledging_is_recorded_once_and_stops_reminders(world: World) -> None:
-    wanted = rule(remind_every="10m", **QUICK)
-    play(world, wanted, "ccc")
-    assert world.kinds() == ["fired", "reminder"]
-    engine = world.alerts(wanted)
-    assert [engine.acknowledge("r", at(12), "me") for _ in range(2)] == [True, False]
-    play(world, wanted, "ccccd", start=15)
-    assert world.kinds()[2:] == ["acknowledged", "resolved"]
-    with pytest.raises(UnknownRule):
-        engine.acknowledge("nobody", at(12), "me")
-
-
-def test_a_test_goes_the_way_of_every_notice_and_changes_nothing(world: World) -> None:
-    wanted = rule(channels=["log", "ops"], **QUICK)
-    play(world, wanted, "c")
-    before = world.row()
-    engine = world.alerts(wanted)
-    ids = {engine.test(wanted, at(1)), engine.test(wanted, at(1), ["ops"])}
-    assert len(ids) == 2
-    assert world.notices()[2:] == [("test", "log"), ("test", "ops"), ("test", "ops")]
-    assert world.row() == before
-    assert [m["seq"] for m in world.messages()[2:]] == [-1, -1, -2]
-    assert world.messages()[2]["left"]["job_cost_usd"] == "10"
-
-
-def test_a_test_of_a_rule_that_was_never_evaluated(world: World) -> None:
-    world.alerts().test(rule(), at(0))
-    assert world.notices() == [("test", "log")]
-    assert rows(world.url, "SELECT FROM alert_rule") == []
-
-
-def test_a_dry_run_says_what_would_come_of_it_and_writes_nothing(world: World) -> None:
-    wanted = rule(**QUICK)
-    world.poll(0, CHEAP)
-    found = world.alerts(wanted).dry_run(wanted, at(1))
-    assert (found.before.phase, found.after.phase) == (Phase.OK, Phase.FIRING)
-    assert [e.kind for e in found.events] == [Kind.FIRED]
-    assert found.inputs["checks"]["right"]["counts"]["considered"] == 1
-    assert json.loads(json.dumps(found.inputs)) == found.inputs
-    assert (world.kinds(), rows(world.url, "SELECT FROM alert_rule")) == ([], [])
-
-
-# -- the other conditions, all the way to the notice -------------------------------------------
-
-
-def _by_hand(world: World, when: str, steps: list[Callable[[float], object]]) -> list[Any]:
-    keys = QUICK if not when.startswith(("provider", "new")) else {"cooldown": "0s"}
-    wanted = rule(when, **keys)
-    for index, step in enumerate(steps):
-        step(5 * index)
-        world.alerts(wanted).evaluate(at(5 * index))
-    return world.messages()
-
-
-def test_another_gpu_is_the_cheapest(world: World) -> None:
-    [told] = _by_hand(world, "cheapest(H100, A100) changes", [
-        lambda m: world.poll(m, CHEAP), lambda m: world.poll(m, DEAR),
-    ])  # fmt: skip
-    assert (told["kind"], told["previous_label"], told["label"]) == ("changed", "H100", "A100")
-    assert (told["value"], told["left"]["selection"]) == ("0.75", "A100")
-
-
-def test_a_label_changes_only_beyond_the_margin(world: World) -> None:
-    assert _by_hand(world, "cheapest(H100, A100) changes", [
-        lambda m: world.poll(m, CHEAP), lambda m: world.poll(m, {"h": "3.01", "a": "1"}),
-    ]) == []  # fmt: skip
-
-
-def test_a_new_offer_is_found(world: World) -> None:
-    first, second = _by_hand(world, "new offer(H100) < 2", [
-        lambda m: world.poll(m, {"h1": "1.9"}), lambda m: world.poll(m, {"h1": "1.9"}),
-        lambda m: world.poll(m, {"h1": "1.9", "h2": "1.8", "h3": "1.7", "h4": "2"}),
-    ])  # fmt: skip
-    assert [f["native_id"] for f in first["found"]] == ["h1"]
-    assert [f["native_id"] for f in second["found"]] == ["h3", "h2"]
-    assert (second["kind"], second["threshold_usd"]) == ("found", "2")
-    assert second["found"][0]["price_usd_per_gpu_hour"] == "1.7"
-
-
-def test_offers_of_a_provider_that_was_silent_for_a_day_are_not_found_again(world: World) -> None:
-    wanted = rule("new offer(H100) < 2", cooldown="0s")
-    world.poll(0, {"h1": "1.9"})
-    for minutes in range(0, 24 * 60, 30):
-        world.poll(minutes, {"h9": "9"}, "other")
-        world.alerts(wanted).evaluate(at(minutes))
-    world.poll(24 * 60, {"h1": "1.9"})
-    world.alerts(wanted).evaluate(at(24 * 60))
-    assert world.kinds() == ["found"]
-
-
-def test_a_stale_provider_is_told_and_its_return(world: World) -> None:
-    fired, resolved = _by_hand(world, "provider(any) stale", [
-        lambda m: world.poll(m, CHEAP), *([world.fail] * 4), lambda m: world.poll(m, CHEAP),
-    ])  # fmt: skip
-    assert (fired["kind"], resolved["kind"]) == ("fired", "resolved")
-    assert fired["at"] == at(EVERY * 3 / 60).isoformat()
-    assert "acme has not answered since" in fired["health"]["reason"]
-
-
-def test_a_price_and_a_cost_below_a_number(world: World) -> None:
-    [told] = _by_hand(world, "price(H100) < $3", [lambda m: world.poll(m, CHEAP)])
-    assert (told["value"], told["threshold_usd"]) == ("0.833333", "3")
-    assert told["command"] == "gpucost offers --gpu H100 --market on_demand"
-
-
-def test_the_shipped_rule_fires_on_the_example_of_the_readme(world: World) -> None:
-    [shipped], _ = load(shipped=True)
-    play(world, shipped, "c" * 8)
-    assert world.kinds(shipped.name) == ["pending", "fired"]
-    assert find_job("bert-large") == shipped.job
-    assert shipped.every == timedelta(seconds=EVERY)

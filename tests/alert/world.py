@@ -24,6 +24,7 @@ from tracker.domain.gpu import Gpu
 from tracker.domain.job import Job, JobError, job_from_text
 from tracker.domain.offer import Offer
 from tracker.domain.quality import Known, Rules, assess
+from tracker.store import alerts
 from tracker.store.engine import make_engine
 from tracker.store.outbox import transaction
 from tracker.store.polls import Recorded, Recorder
@@ -155,6 +156,30 @@ class World:
         """A rule's row."""
         [found] = rows(self.url, "SELECT to_jsonb(r) FROM alert_rule r WHERE name = %s", (name,))
         return dict(found[0])
+
+
+QUICK: dict[str, Any] = {
+    "min_duration": "0s", "min_count": 1, "keep_firing": "0s", "cooldown": "0s",
+}  # fmt: skip
+CHEAP, DEAR = {"h": "2.5", "a": "1"}, {"h": "4", "a": "1"}  # 10 and 16 against 12
+
+
+def play(world: World, wanted: Rule, prices: str, start: int = 0, **options: Any) -> None:
+    """Poll and evaluate every 5 minutes, each time in a new engine: c(heap), d(ear), x (none)."""
+    for index, price in enumerate(prices):
+        minutes = start + 5 * index
+        if price != "x":
+            world.poll(minutes, CHEAP if price == "c" else DEAR)
+        world.alerts(wanted, **options).evaluate(at(minutes))
+
+
+def silence(world: World, minutes: float, until: float, **matchers: str) -> int:
+    """A silence from one moment until another; its number."""
+    with transaction(world.engine) as cursor:
+        return alerts.add_silence(
+            cursor, starts_at=at(minutes), until=at(until), author="me", comment="known",
+            **matchers,
+        )  # fmt: skip
 
 
 @contextmanager
