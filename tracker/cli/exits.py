@@ -9,11 +9,12 @@ EXIT_NO_MATCH = 3
 EXIT_ONLY_STALE = 4
 EXIT_DATABASE = 5
 EXIT_ALL_FAILED = 6
+EXIT_NOT_SENT = 7
 
 EXIT_HELP = (
     "Exit codes: 0 ok, 1 internal error, 2 usage or configuration, 3 nothing matches, "
     "4 only stale data matches, 5 database unreachable or of another version, "
-    "6 every provider failed."
+    "6 every provider failed, 7 a test notice did not get through."
 )
 
 

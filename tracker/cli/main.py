@@ -23,6 +23,7 @@ COMMANDS = {
     "explain": ("explain", "explain", "Where one offer's price comes from."),
     "poll": ("poll", "poll", "Ask providers for their prices now and record them."),
     "daemon": ("daemon", "daemon", "Poll and alert in the background, for months."),
+    "alerts": ("alerts", "alerts", "Alert rules: how they stand, tests, silences, notices."),
     "providers": ("providers", "providers", "Each provider's health, age and counts."),
     "provider": ("provider", "provider", "Check, record or parse one provider's answers."),
     "db": ("db", "db", "The database: status, upgrade, start, stop."),
