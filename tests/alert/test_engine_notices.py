@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -22,8 +23,11 @@ from tests.alert.world import (
     rule,
     silence,
 )
+from tests.cli.harness import run
 from tests.store.worlds import rows
+from tracker.alert.context import command
 from tracker.alert.engine import UnknownRule
+from tracker.cli.exits import EXIT_NO_MATCH
 from tracker.domain.rule.types import Kind, Phase
 from tracker.store import alerts
 from tracker.store.engine import connect
@@ -176,3 +180,22 @@ def test_the_shipped_rule_fires_on_the_example_of_the_readme(world: World) -> No
     assert world.kinds(shipped.name) == ["pending", "fired"]
     assert find_job("bert-large") == shipped.job
     assert shipped.every == timedelta(seconds=EVERY)
+
+
+@pytest.mark.parametrize("when", ["cost(H100) < cost(A100)", "price(H100) < 3"])
+def test_the_command_of_a_notice_is_one_that_the_command_line_takes(
+    world: World, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = rule(
+        when, providers=["acme"], regions=["eu-*"], countries=["de"], markets=["any"],
+        tiers=["any"], min_vram_gb=80, min_ram_gib=64.5, min_vcpus=8, min_disk_gb=100,
+        min_network_mbps=900, interconnect="nv link", dedicated=True, ecc=True, available=True,
+        max_age="1h", min_gpus=2,
+    )  # fmt: skip
+    world.poll(0, CHEAP)
+    program, *arguments = shlex.split(command(wanted))
+    monkeypatch.setenv("GPUCOST_DATABASE_URL", world.url)
+    done = run(*arguments)
+    assert program == "gpucost"
+    assert done.code == EXIT_NO_MATCH, done.err
+    assert "no offer matches" in done.err
