@@ -45,8 +45,9 @@ bench: $(VENV)/.bench ## ratios against named yardsticks
 	@$(BIN)/python -m benchmarks.ingest
 	@$(BIN)/python -m benchmarks.cli
 
-docs: $(VENV)/.dev ## rewrite what comes of the code and data: pages on providers and metrics, gpus.json
+docs: $(VENV)/.dev ## rewrite what comes of the code and data: pages on providers, models and metrics, gpus.json
 	@$(BIN)/python -m tools.providers_page
+	@$(BIN)/python -m tools.models_page
 	@$(BIN)/python -m tools.metrics_page
 	@$(BIN)/python -m tools.compile_gpus
 

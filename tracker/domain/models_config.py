@@ -1,8 +1,7 @@
 """Read the shape of a model from a Hugging Face ``config.json``: text in, nothing downloaded.
 
-Field names of the usual architectures are known, and what their models have in common is in
-``CONVENTIONS``. An architecture that is not known is read by the same names; norms and biases are
-then guessed, which moves the count by less than 1 %.
+What the models of an architecture have in common is in ``CONVENTIONS``. One that is not known is
+read by the same field names; norms and biases are then guessed, which hardly moves the count.
 """
 
 from __future__ import annotations
@@ -150,7 +149,7 @@ class _Config:
         return any(self.raw.get(name) is not None for name in _NAMES[field])
 
     def size(self, *names: str, default: int | None = None, least: int = 1) -> int:
-        """The first of these fields that is there. Without *default* it must be."""
+        """The first of these fields that is there; without *default* one must be."""
         for name in names:
             value = self.raw.get(name)
             if value is None:
@@ -281,8 +280,7 @@ def _falcon_norms(config: _Config) -> int:
 
 def _biases(config: _Config) -> Iterator[tuple[str, Any]]:
     """What the file says of biases and of norms within attention."""
-    raw = config.raw
-    if raw.get("attention_bias") is not None:
+    if config.raw.get("attention_bias") is not None:
         biased = config.flag("attention_bias")
         yield "qkv_bias", biased
         if config.kind not in _QKV_ONLY:
@@ -292,7 +290,7 @@ def _biases(config: _Config) -> Iterator[tuple[str, Any]]:
         ("attention_out_bias", "out_bias"), ("mlp_bias", "mlp_bias"),
         ("lm_head_bias", "head_bias"),
     ):  # fmt: skip
-        if raw.get(name) is not None:
+        if config.raw.get(name) is not None:
             yield field, config.flag(name)
     everywhere = {"falcon": ("bias", False), "starcoder2": ("use_bias", True)}.get(config.kind)
     if config.kind == "mpt" and not config.flag("no_bias", default=True):
@@ -353,8 +351,7 @@ def _t5(config: _Config) -> dict[str, Any]:
 
 
 def _two_stacks(config: _Config) -> dict[str, Any]:
-    speech = config.kind == "whisper"
-    fields: dict[str, Any] = {
+    fields = {
         "layers": config.size("encoder_layers"),
         "decoder_layers": config.size("decoder_layers"),
         "width": config.field("width"),
@@ -362,14 +359,13 @@ def _two_stacks(config: _Config) -> dict[str, Any]:
         "ffn": config.size("encoder_ffn_dim"),
         "vocab": config.field("vocab"),
     }
-    if speech:
+    if config.kind == "whisper":
         fields["mels"] = config.size("num_mel_bins")
         fields["positions"] = config.size("max_source_positions", default=1500)
         fields["decoder_positions"] = config.size("max_target_positions", default=448)
-    else:
-        rows = config.size("max_position_embeddings") + 2
-        fields |= {"positions": rows, "decoder_positions": rows}
-    return fields
+        return fields
+    rows = config.size("max_position_embeddings") + 2
+    return fields | {"positions": rows, "decoder_positions": rows}
 
 
 def _vit(config: _Config) -> dict[str, Any]:
