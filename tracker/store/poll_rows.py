@@ -20,6 +20,7 @@ from sqlalchemy import Column
 from tracker.domain.offer import Offer
 from tracker.domain.spans import Changes, Live, Seen, moving, unknown_natives
 from tracker.store.arrays import Batch, literal
+from tracker.store.rows import collector_paused
 from tracker.store.schema import offer, offer_now, price_span
 
 Cursor = psycopg.Cursor[Any]
@@ -159,20 +160,23 @@ def write_changes(
     _set_seen_until(cursor, [ids[key] for key in changes.unconfirmed], last_ok_at)
     if not changes.opened:
         return {}
-    rows = [
-        (
-            key, seen.marks[key], *_identity_row(seen.offers[key], source_id, seller_ids),
-            *moving(seen.offers[key]),
-        )
-        for key in changes.opened
-    ]  # fmt: skip
-    cursor.execute(_OPEN_SQL, [*_OPEN.parameters(rows), polled_at, polled_at])
+    with collector_paused():
+        rows = [
+            (
+                key, seen.marks[key], *_identity_row(seen.offers[key], source_id, seller_ids),
+                *moving(seen.offers[key]),
+            )
+            for key in changes.opened
+        ]  # fmt: skip
+        values = _OPEN.parameters(rows)
+    cursor.execute(_OPEN_SQL, [*values, polled_at, polled_at])
     _expect(cursor, len(rows))
     return dict(cursor.fetchall())
 
 
-def _close(cursor: Cursor, ids: Sequence[int], ends: Iterable[datetime]) -> None:
-    cursor.execute(_CLOSE_SQL, (literal(ids), literal([end.isoformat() for end in ends])))
+def _close(cursor: Cursor, ids: Sequence[int], ends: Sequence[datetime]) -> None:
+    texts = {end: end.isoformat() for end in set(ends)}  # one or two moments, for all
+    cursor.execute(_CLOSE_SQL, (literal(ids), literal([texts[end] for end in ends])))
     _expect(cursor, len(ids))
 
 
@@ -185,8 +189,10 @@ def _update(
     valid_from: datetime | None,
 ) -> None:
     if keys:
-        rows = [(ids[key], seen.marks[key], *moving(seen.offers[key])) for key in keys]
-        cursor.execute(_UPDATE_SQL, [valid_from, *_UPDATE.parameters(rows)])
+        with collector_paused():
+            rows = [(ids[key], seen.marks[key], *moving(seen.offers[key])) for key in keys]
+            values = _UPDATE.parameters(rows)
+        cursor.execute(_UPDATE_SQL, [valid_from, *values])
         _expect(cursor, len(keys))
 
 
