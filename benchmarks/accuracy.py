@@ -13,14 +13,14 @@ from __future__ import annotations
 import argparse
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.report import table
 from tools.calibrate import CONFIGURATION_FOLDS, FOLDER, SOURCE_FOLDS
-from tools.fit_terms import Sample, fit_terms, sample_of
-from tools.held_out import Error, HeldOut, bands, leave_out, ratio_bands, score_all
-from tools.measurements import MEMORY_FILE, OPEN_FILES, read_rows
+from tools.fit_terms import Sample, sample_of
+from tools.held_out import Error, HeldOut, leave_out, ratio_bands, score_all, speed_bands
+from tools.measurements import MEMORY_FILE, OPEN_FILES, Option, read_rows
 from tools.memory_rows import MemoryRow, read_memory
 from tools.physics import figures_of
 from tools.scoring import coverage, error_of, in_three, naive, ratio_score
@@ -71,13 +71,17 @@ def _shipped(files: Sequence[Path]) -> None:
     _print_groups(found)
 
 
+def _header(file: Path) -> str:
+    with file.open(encoding="utf-8") as lines:
+        return lines.readline()
+
+
 def _left_out(folder: Path) -> None:
     """Score by leaving out configurations, then models, then sources."""
     sample = sample_of(read_rows(folder / name for name in OPEN_FILES))
-    start = fit_terms(sample)
-    known = leave_out(sample, "configuration", CONFIGURATION_FOLDS, start)
-    model = leave_out(sample, "model", _MODEL_FOLDS, start)
-    source = leave_out(sample, "source", SOURCE_FOLDS, start)
+    known = leave_out(sample, "configuration", CONFIGURATION_FOLDS)
+    model = leave_out(sample, "model", _MODEL_FOLDS)
+    source = leave_out(sample, "source", SOURCE_FOLDS)
     ways = [("configurations", known), ("models", model), ("sources", source)]
     columns = [_goals(found, sample, [folder / MEMORY_FILE]) for _, found in ways]
     print("estimator fitted without what it predicts; median absolute errors")
@@ -96,7 +100,7 @@ def _elsewhere(errors: Sequence[Error], *, ratios: bool) -> Callable[[Error], Ba
     by_fold: dict[int, Calibration] = {}
     for fold in {error.fold for error in errors}:
         rest = [error for error in errors if error.fold != fold]
-        found = ratio_bands(rest, rest) if ratios else bands("speed", "stack", rest)
+        found = ratio_bands(rest, rest) if ratios else speed_bands("stack", rest)
         by_fold[fold] = Calibration("", {}, found)
 
     def band_of(error: Error) -> Band:
@@ -109,57 +113,75 @@ def _elsewhere(errors: Sequence[Error], *, ratios: bool) -> Callable[[Error], Ba
 
 
 def _goals(found: HeldOut, sample: Sample, memory: Sequence[Path]) -> list[Line]:
-    """The table of goals."""
-    lines: list[Line] = []
-    peak, bandwidth = naive(found.options, "peak"), naive(found.options, "bandwidth")
-    for name, keep, goals in (
-        ("A100, H100, RTX 4090", in_three, ("10 %", "89 %")),
-        ("all GPUs", lambda _: True, ("14 %", "83 %")),
-    ):
-        score = ratio_score(found.options, keep)
-        if score is None:
-            lines += [(f"{name}: {what}", "-", goal, "") for what, goal in zip(("ratio", "cheapest right"), goals, strict=True)]  # fmt: skip
-            continue
-        by_peak, by_bandwidth = ratio_score(peak, keep), ratio_score(bandwidth, keep)
-        assert by_peak is not None
-        assert by_bandwidth is not None
-        beside = f"peak {by_peak.error:.0%}, bandwidth {by_bandwidth.error:.0%}"
-        lines.append((f"{name}: ratio", f"{score.error:.1%}", goals[0], f"{score.pairs} pairs of {score.configs} configurations ({beside})"))  # fmt: skip
-        beside = f"peak {by_peak.cheapest:.0%}, bandwidth {by_bandwidth.cheapest:.0%}"
-        lines.append((f"{name}: cheapest right", f"{score.cheapest:.1%}", goals[1], beside))
+    """The table of goals: what, reached, goal, on what."""
+    lines = [
+        *_ratio_lines("A100, H100, RTX 4090", found, in_three, ("10 %", "89 %")),
+        *_ratio_lines("all GPUs", found, lambda _: True, ("14 %", "83 %")),
+    ]
     for name, groups, goal in (
         ("LLM training tokens/s", _TRAINING, "14.5 %"),
         ("decode at batch 1", ("llm_decode_bs1",), "11 %"),
         ("serving throughput", ("llm_serving_throughput",), "9 %"),
     ):
         own = [error for error in found.speeds if error.group in groups]
-        reached = f"{error_of(own):.1%}" if own else "-"
-        wide = f", 80 % within {error_of(own, 0.8):.0%}" if own else ""
-        lines.append((name, reached, goal, f"{len(own)} rows{wide}"))
+        if own:
+            on = f"{len(own)} rows, 80 % within {error_of(own, 0.8):.0%}"
+            lines.append((name, f"{error_of(own):.1%}", goal, on))
+        else:
+            lines.append((name, "-", goal, "no rows"))
     lines += _memory_lines([row for file in memory for row in read_memory(file)])
     worst = _worst_mfu(sample)
-    lines.append(("FLOPs against llm-foundry's MFU", "-" if worst is None else f"{worst:.3%}", "0.1 %", "worst row"))  # fmt: skip
+    reached = "-" if worst is None else f"{worst:.3%}"
+    lines.append(("FLOPs against llm-foundry's MFU", reached, "0.1 %", "worst row"))
     return lines
 
 
+def _ratio_lines(
+    name: str, found: HeldOut, keep: Callable[[Option], bool], goals: tuple[str, str]
+) -> list[Line]:
+    """Ratio error and cheapest right, beside what the peak or the bandwidth alone would say."""
+    ours, peak, bandwidth = (
+        ratio_score(predictions, keep)
+        for predictions in (
+            found.options,
+            naive(found.options, "peak"),
+            naive(found.options, "bandwidth"),
+        )
+    )
+    if ours is None or peak is None or bandwidth is None:
+        return [(f"{name}: ratio", "-", goals[0], "no pairs")]
+    on = f"{ours.pairs} pairs of {ours.configs}; peak {peak.error:.0%}, bandwidth "
+    right = f"peak {peak.cheapest:.0%}, bandwidth {bandwidth.cheapest:.0%}"
+    return [
+        (f"{name}: ratio", f"{ours.error:.1%}", goals[0], f"{on}{bandwidth.error:.0%}"),
+        (f"{name}: cheapest right", f"{ours.cheapest:.1%}", goals[1], right),
+    ]
+
+
 def _memory_lines(rows: Sequence[MemoryRow]) -> list[Line]:
-    shaped, single, called = [], [], []
+    """Peaks of memory against the formula, and whether anything that ran out was called a fit."""
+    shaped: list[float] = []
+    single: list[float] = []
+    called = out = 0
     for row in rows:
         need, factor = _need(row)
         if row.peak_gib is None:
-            if need * factor <= figures_of(row.gpu_key).vram_gib:
-                called.append(row)
+            out += 1
+            called += need * factor <= figures_of(row.gpu_key).vram_gib
         elif row.gpus == 1 and not row.capacity:
             error = abs(need / row.peak_gib - 1)
             single.append(error)
             if row.known:
                 shaped.append(error)
-    out = [row for row in rows if row.peak_gib is None]
     return [
-        ("peak VRAM, shapes known", f"{statistics.median(shaped):.1%}" if shaped else "-", "10.5 %", f"{len(shaped)} rows"),
-        ("peak VRAM, one GPU", f"{statistics.median(single):.1%}" if single else "-", "", f"{len(single)} rows"),
-        ("out of memory called a fit", str(len(called)) if out else "-", "0", f"of {len(out)}"),
-    ]  # fmt: skip
+        ("peak VRAM, shapes known", _median(shaped), "10.5 %", f"{len(shaped)} rows"),
+        ("peak VRAM, one GPU", _median(single), "", f"{len(single)} rows"),
+        ("out of memory called a fit", str(called) if out else "-", "0", f"of {out}"),
+    ]
+
+
+def _median(errors: Sequence[float]) -> str:
+    return f"{statistics.median(errors):.1%}" if errors else "-"
 
 
 def _need(row: MemoryRow) -> tuple[float, float]:
@@ -209,7 +231,6 @@ def _print_coverage(name: str, errors: Sequence[Error], band_of: Callable[[Error
 
 
 def _print_groups(found: HeldOut) -> None:
-    by_family: Mapping[str, dict[str, object]] = {}
     families = sorted({o.family for known in found.options.values() for o, _ in known})
     lines = []
     for family in families:
@@ -222,7 +243,6 @@ def _print_groups(found: HeldOut) -> None:
     if lines:
         print("\nratios by workload group")
         print(table(("group", "configurations", "pairs", "error", "cheapest right"), lines))
-    del by_family
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python -m tools.calibrate [FOLDER]
 
-FOLDER holds the tables (default: ../shared/runtime beside the checkout). Takes about two minutes;
+FOLDER holds the tables (default: ../shared/runtime beside the checkout). Takes some minutes;
 the same rows give the same file. Ranges come from fits that had not seen what they were judged on.
 """
 
@@ -11,14 +11,13 @@ from __future__ import annotations
 import argparse
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 
 from tools.fit_terms import Sample, fit_terms, sample_of
-from tools.held_out import bands, leave_out, ratio_bands
+from tools.held_out import leave_out, ratio_bands, speed_bands
 from tools.measurements import OPEN_FILES, read_rows
 from tracker import data
-from tracker.domain.runtime.calibration import COLUMNS, Band, Calibration, Term
+from tracker.domain.runtime.calibration import COLUMNS, Band, Calibration
 
 FOLDER = Path(__file__).resolve().parents[2] / "shared" / "runtime"
 TARGET = Path(data.__file__).with_name("efficiency.csv")
@@ -30,17 +29,17 @@ GPU_FOLDS = 8
 def calibrate(sample: Sample, version: str) -> Calibration:
     """The terms fitted to everything, and the ranges from leaving out."""
     terms = fit_terms(sample)
-    return Calibration(version, terms, ranges(sample, terms))
+    return Calibration(version, terms, ranges(sample))
 
 
-def ranges(sample: Sample, terms: Mapping[str, Term]) -> dict[str, Band]:
+def ranges(sample: Sample) -> dict[str, Band]:
     """The range of each workload group, by what was known of software and GPU."""
-    known = leave_out(sample, "configuration", CONFIGURATION_FOLDS, terms)
-    source = leave_out(sample, "source", SOURCE_FOLDS, terms)
-    gpu = leave_out(sample, "GPU", GPU_FOLDS, terms)
-    speeds = bands("speed", "stack", known.speeds)
+    known = leave_out(sample, "configuration", CONFIGURATION_FOLDS)
+    source = leave_out(sample, "source", SOURCE_FOLDS)
+    gpu = leave_out(sample, "GPU", GPU_FOLDS)
+    speeds = speed_bands("stack", known.speeds)
     for case, errors in (("level", source.speeds), ("roofline", gpu.speeds)):
-        for name, band in bands("speed", case, errors).items():
+        for name, band in speed_bands(case, errors).items():
             least = speeds.get(name.replace(f":{case}", ":stack"), band)
             speeds[name] = band if band.factor >= least.factor else least
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,9 +12,6 @@ from tools.measurements import Option, Row, options
 from tools.physics import PhysicalRow, figures_of, fit_physics, physical_rows
 from tools.ratios import fit_ratios, fit_scaling
 from tracker.domain.runtime.calibration import Term
-
-STEPS = 12
-STEPS_AGAIN = 3  # from the fit of nearly the same rows
 
 
 @dataclass(frozen=True)
@@ -58,24 +55,21 @@ def _known(runtime_key: str) -> bool:
     return True
 
 
-def fit_terms(sample: Sample, start: Mapping[str, Term] | None = None) -> dict[str, Term]:
-    """The terms by ``model:coefficient:scope``; *start* is a fit to begin from."""
+def fit_terms(sample: Sample) -> dict[str, Term]:
+    """The terms by ``model:coefficient:scope``."""
     found: dict[str, Term] = {}
     for model in ("training", "inference"):
-        begin = None
-        if start is not None:
-            own = f"{model}:"
-            begin = {k[len(own) :]: t.log for k, t in start.items() if k.startswith(own)}
         rows = [row for row in sample.physical if row.model == model]
         if not rows:
             continue
-        values = fit_physics(rows, model, begin, STEPS if start is None else STEPS_AGAIN)
+        values = fit_physics(rows, model)
         counts, groups = _counts(rows)
         for name, value in values.items():
             found[f"{model}:{name}"] = Term(value, counts[name], len(groups[name]))
     # Where nobody measured untuned software, it is assumed half as fast as tuned to a usual degree.
-    typical = found.get("training:stack:level/typical", Term(0.0, 0, 0)).log
-    found["training:stack:level/naive"] = Term(typical + math.log(0.5), 0, 0)
+    for name, factor in (("stack", math.log(0.5)), ("launch", 0.0)):
+        typical = found.get(f"training:{name}:level/typical", Term(0.0, 0, 0)).log
+        found[f"training:{name}:level/naive"] = Term(typical + factor, 0, 0)
     for name in ("prefill", "decode", "weights"):
         typical = found.get(f"inference:{name}:level/typical", Term(0.0, 0, 0)).log
         found[f"inference:{name}:level/naive"] = Term(typical + math.log(0.5), 0, 0)

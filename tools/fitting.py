@@ -45,12 +45,12 @@ def fit(
     prior: Callable[[str], Prior],
     *,
     noise: float = 0.08,
-    start: Mapping[str, float] | None = None,
-    steps: int = 12,
+    steps: int = 8,
 ) -> dict[str, float]:
     """The logarithms of all terms that *rows* name, by ``coefficient:term``.
 
-    *start*: where to begin, from a fit of nearly the same rows.
+    Always from the priors: from the fit of nearly the same rows, what was left out would shine
+    through as long as the steps have not forgotten it.
     """
     names = sorted(
         {f"{name}:{term}" for row in rows for name, terms in row.terms.items() for term in terms}
@@ -59,10 +59,9 @@ def fit(
     priors = [prior(name) for name in names]
     mean = np.array([p.mean for p in priors])
     weight = 1 / np.array([p.spread for p in priors]) ** 2
-    known = start or {}
-    values = np.array([known.get(name, prior(name).mean) for name in names])
+    values = mean.copy()
     truth = np.array([row.log_speed for row in rows])
-    damping = 1.0
+    damping = 0.01
     best = np.inf
     kept = values
     for _ in range(steps):
@@ -74,7 +73,7 @@ def fit(
         )
         if cost <= best:
             best, kept = cost, values
-            damping = max(damping / 4, 1e-3)
+            damping = max(damping / 4, 1e-4)
             robust = 1 / np.sqrt(1 + scaled**2) / noise**2
             normal = jacobian.T @ (jacobian * robust[:, None]) + np.diag(weight)
             gradient = jacobian.T @ (robust * residual) - weight * (values - mean)

@@ -16,7 +16,7 @@ from tools.inference_rows import InferenceRow
 from tools.measurements import Option, Row
 from tools.physics import PhysicalRow, catalogue, figures_of
 from tools.training_rows import TrainingRow
-from tracker.domain.runtime.calibration import Band, Calibration, Term
+from tracker.domain.runtime.calibration import TRAINING_GROUPS, TRAINING_POOL, Band, Calibration
 from tracker.domain.runtime.estimator import Estimator
 from tracker.domain.runtime.relative import log_speed
 from tracker.domain.runtime.serving import group_of
@@ -106,12 +106,10 @@ def speed_group(physical: PhysicalRow) -> str:
     return GROUPS[measured.job.method]
 
 
-def leave_out(
-    sample: Sample, unit: str, folds: int, start: Mapping[str, Term] | None = None
-) -> HeldOut:
+def leave_out(sample: Sample, unit: str, folds: int) -> HeldOut:
     """Fit to all but a part of the units, predict that part; every unit once.
 
-    *start*: a fit of everything, from which the fits begin. Folds take every n-th unit in order.
+    Folds take every n-th unit in order.
     """
     of = UNITS[unit]
     rows = [row for option in sample.options for row in option.rows]
@@ -120,7 +118,7 @@ def leave_out(
     found = HeldOut()
     for fold in range(min(folds, len(units))):
         out = set(units[fold::folds])
-        terms = fit_terms(sample.without(lambda row, out=out: of(row) in out), start)
+        terms = fit_terms(sample.without(lambda row, out=out: of(row) in out))
         predictor = Predictor(Calibration("held out", terms, {}))
         _score_fold(found, sample, predictor, lambda row, out=out: of(row) in out, fold, unit)
     return found
@@ -187,6 +185,16 @@ def _pairs(
             calibrated = predictor.seen(one, sample.by_row) and predictor.seen(other, sample.by_row)
             errors.append(Error(one.family, one.config, error, fold, calibrated, left_out))
     return errors
+
+
+def speed_bands(case: str, errors: Sequence[Error]) -> dict[str, Band]:
+    """Ranges of absolute speed: small groups of training take the range of all training."""
+    training = [error for error in errors if error.group in TRAINING_GROUPS]
+    found = bands("speed", case, training)
+    found |= bands("speed", case, [e for e in errors if e.group not in TRAINING_GROUPS])
+    if training:
+        found[f"speed:{TRAINING_POOL}:{case}"] = _band(training)
+    return found
 
 
 def bands(kind: str, case: str, errors: Sequence[Error]) -> dict[str, Band]:

@@ -20,10 +20,10 @@ from tracker.domain.runtime.calibration import (
     training_scopes,
 )
 from tracker.domain.runtime.figures import Figures, figures
-from tracker.domain.runtime.inference import InferenceCoefficients, most_sequences, serve
+from tracker.domain.runtime.inference import InferenceCoefficients, most_sequences, rates, serve
 from tracker.domain.runtime.serving import compute_precision
 from tracker.domain.runtime.training import TrainingCoefficients, micro_step
-from tracker.domain.runtime.types import Link
+from tracker.domain.runtime.types import Link, Method
 
 _LINK = Link()
 
@@ -65,7 +65,7 @@ _SPREADS: dict[tuple[str, str], float] = {
     ("inference", "stack"): 0.3,
     ("inference", "link"): 0.5,
 }
-_LAUNCH_SPREAD = 1.0
+_LAUNCH_SPREAD = 0.5
 _METHOD_SPREAD = 0.1
 _NAIVE = math.log(0.5)  # assumed: no measurements of untuned software are absolute
 
@@ -115,13 +115,11 @@ def physical_rows(rows: Iterable[Row]) -> list[PhysicalRow]:
     return found
 
 
-def fit_physics(
-    rows: Sequence[PhysicalRow], model: str, start: dict[str, float] | None = None, steps: int = 12
-) -> dict[str, float]:
+def fit_physics(rows: Sequence[PhysicalRow], model: str) -> dict[str, float]:
     """The logarithm of every term of *model*, by ``coefficient:scope``."""
     fitted = [row.fitted for row in rows if row.model == model]
     prior = _training_prior if model == "training" else _inference_prior
-    found = fit(fitted, prior, start=start, steps=steps)
+    found = fit(fitted, prior)
     return {name: value for name, value in found.items() if ":config/" not in name}
 
 
@@ -130,11 +128,14 @@ def _fit_training(measured: TrainingRow) -> FitRow:
     job = measured.job
     peak = gpu.tflops(job.precision) or gpu.sixteen_bit or 1.0
     scopes = training_scopes(gpu, job.precision, job.stack, job.method)
+    _without(scopes, () if measured.gpus > 1 else ("link", "hop"))
+    _without(scopes, () if job.method is Method.QLORA else ("unpack",))
     if not measured.absolute:
         scopes["stack"] = (*scopes["stack"], f"config/{measured.row.config}")
 
     def predict(logs: Logs) -> float:
-        coefficients = TrainingCoefficients(*(math.exp(logs[name]) for name in TRAINING_NAMES))
+        logs_of_all = (logs.get(name, 0.0) for name in TRAINING_NAMES)
+        coefficients = TrainingCoefficients(*map(math.exp, logs_of_all))
         step = micro_step(job, gpu, peak, coefficients, measured.batch, measured.gpus, _LINK)
         return math.log(step.tokens_per_second)
 
@@ -148,15 +149,24 @@ def _fit_inference(measured: InferenceRow) -> FitRow:
     peak = gpu.tflops(compute) or gpu.sixteen_bit or 1.0
     kind = "serve" if job.output_tokens else "prefill"
     scopes = inference_scopes(gpu, compute, job.weights, job.stack, kind)
+    _without(scopes, () if measured.gpus > 1 and not job.layer_split else ("link", "hop"))
+    _without(scopes, () if job.output_tokens else ("decode", "cache"))
     room = most_sequences(job, gpu, measured.gpus)
     sequences = max(1.0, room if job.concurrency is None else min(room, job.concurrency))
 
     def predict(logs: Logs) -> float:
-        coefficients = InferenceCoefficients(*(math.exp(logs[name]) for name in INFERENCE_NAMES))
-        state = serve(job, gpu, peak, coefficients, measured.gpus, _LINK, sequences)
+        logs_of_all = (logs.get(name, 0.0) for name in INFERENCE_NAMES)
+        coefficients = InferenceCoefficients(*map(math.exp, logs_of_all))
+        state = serve(job, rates(job, gpu, peak, coefficients, measured.gpus, _LINK), sequences)
         return math.log(state.requests_per_second)
 
     return FitRow(scopes, predict, math.log(measured.requests_per_second))
+
+
+def _without(scopes: dict[str, tuple[str, ...]], names: Iterable[str]) -> None:
+    """Drop coefficients that do not move this row: it says nothing of them."""
+    for name in names:
+        del scopes[name]
 
 
 def _training_prior(name: str) -> Prior:

@@ -14,8 +14,8 @@ from tracker.domain.model import ModelShape
 # pattern of the squeezed name: parameters and active ones (10^9), layers, width, vocabulary,
 # heads, KV heads, inner width, gated, tied, head width, experts
 _PLAIN: tuple[tuple[str, float, int, int, int, int, int, int, bool, bool, int | None], ...] = (
-    ("(meta)?llamav?3(1)?8b|hermes.*8b", 8.03, 32, 4096, 128256, 32, 8, 14336, True, False, None),
-    ("(meta)?llamav?3.*7[01]b|hermes.*70b", 70.55, 80, 8192, 128256, 64, 8, 28672, True, False, None),
+    ("(meta|hermes3)?llamav?31?8b", 8.03, 32, 4096, 128256, 32, 8, 14336, True, False, None),
+    ("(meta|hermes3)?llamav?3.*7[01]b", 70.55, 80, 8192, 128256, 64, 8, 28672, True, False, None),
     (".*llamav?3.*405b.*|.*405b", 405.9, 126, 16384, 128256, 128, 8, 53248, True, False, None),
     ("llama321b", 1.24, 16, 2048, 128256, 32, 8, 8192, True, True, 64),
     ("llama323b", 3.21, 28, 3072, 128256, 24, 8, 8192, True, True, 128),

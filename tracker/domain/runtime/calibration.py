@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tracker.domain.runtime.figures import Figures
 from tracker.domain.runtime.inference import InferenceCoefficients
@@ -24,6 +24,10 @@ TRAINING_NAMES = (
     "matmul", "attention", "traffic", "logits", "launch", "unpack", "link", "hop", "stack",
 )  # fmt: skip
 INFERENCE_NAMES = ("prefill", "decode", "weights", "cache", "launch", "link", "hop", "start")
+
+# Groups of training: where one has too few configurations, the range of all of them holds.
+TRAINING_GROUPS = frozenset({"llm_pretrain", "llm_lora", "llm_qlora"})
+TRAINING_POOL = "training"
 
 # The reference speed of the ratios: any would do, a constant keeps the numbers small.
 _REFERENCE_TFLOPS = 312.0
@@ -62,6 +66,12 @@ class Calibration:
     version: str
     terms: Mapping[str, Term]
     bands: Mapping[str, Band]
+    _training: dict[tuple[str, ...], TrainingCoefficients] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    _inference: dict[tuple[str, ...], InferenceCoefficients] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @classmethod
     def from_csv(cls, text: str) -> Calibration:
@@ -105,19 +115,25 @@ class Calibration:
         self, gpu: Figures, precision: str, stack: str, method: Method
     ) -> TrainingCoefficients:
         """The coefficients of training with *stack* on *gpu*."""
-        scopes = training_scopes(gpu, precision, stack, method)
-        return TrainingCoefficients(
-            *(math.exp(self.log("training", name, scopes[name])) for name in TRAINING_NAMES)
-        )
+        key = (gpu.key, precision, stack, method)
+        found = self._training.get(key)
+        if found is None:
+            scopes = training_scopes(gpu, precision, stack, method)
+            logs = (self.log("training", name, scopes[name]) for name in TRAINING_NAMES)
+            found = self._training[key] = TrainingCoefficients(*map(math.exp, logs))
+        return found
 
     def inference(
         self, gpu: Figures, compute: str, weights: str, stack: str, kind: str
     ) -> InferenceCoefficients:
         """The coefficients of *kind* (``serve``, ``decode``, ``prefill``) with *stack* on *gpu*."""
-        scopes = inference_scopes(gpu, compute, weights, stack, kind)
-        return InferenceCoefficients(
-            *(math.exp(self.log("inference", name, scopes[name])) for name in INFERENCE_NAMES)
-        )
+        key = (gpu.key, compute, weights, stack, kind)
+        found = self._inference.get(key)
+        if found is None:
+            scopes = inference_scopes(gpu, compute, weights, stack, kind)
+            logs = (self.log("inference", name, scopes[name]) for name in INFERENCE_NAMES)
+            found = self._inference[key] = InferenceCoefficients(*map(math.exp, logs))
+        return found
 
     def relative(self, group: str, gpu: Figures, precision: str, tflops: float) -> float:
         """The logarithm of the speed of one GPU at a job of *group*, up to a constant."""
@@ -143,9 +159,19 @@ class Calibration:
         start = "ratio:compute:group/"
         return tuple(sorted(key[len(start) :] for key in self.terms if key.startswith(start)))
 
+    def speed_band(self, group: str, *, gpu_known: bool, stack_known: bool) -> float:
+        """The factor of an estimate's range by what was measured: the widest that applies."""
+        cases = ["stack"]
+        if not stack_known:
+            cases.append("level")
+        if not gpu_known:
+            cases.append("roofline")
+        return max(self.band("speed", group, case).factor for case in cases)
+
     def band(self, kind: str, group: str, case: str) -> Band:
         """The range of *group* in *case*; else the pooled one of the kind, else a factor of 2."""
-        for name in (group, "pooled"):
+        small = TRAINING_POOL if kind == "speed" and group in TRAINING_GROUPS else "pooled"
+        for name in (group, small, "pooled"):
             found = self.bands.get(f"{kind}:{name}:{case}")
             if found is not None:
                 return found

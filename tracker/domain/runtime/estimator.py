@@ -8,7 +8,7 @@ from dataclasses import replace
 from tracker.domain.gpu_data import GpuSpec
 from tracker.domain.runtime import numerical, relative, serving, training_path
 from tracker.domain.runtime.calibration import Calibration
-from tracker.domain.runtime.figures import Figures, figures
+from tracker.domain.runtime.figures import Figures, figures, share_of
 from tracker.domain.runtime.types import (
     Answer,
     Basis,
@@ -39,6 +39,31 @@ class Estimator:
     ) -> Answer:
         """Hours of *workload* on *gpus* GPUs of the kind *gpu*, or why there are none."""
         return self._answer(workload, gpu, gpus, link, check_memory=True)
+
+    def estimate_share(
+        self, workload: Workload, gpu: str, compute_share: float, memory_share: float
+    ) -> Answer:
+        """Hours on a part of one GPU (MIG slice, fraction), with the range of an unmeasured GPU.
+
+        A 1g.10gb slice of an A100 has 1/7 of the compute and 1/8 of memory and bandwidth. Raises
+        ValueError for shares outside (0, 1].
+        """
+        whole = self._of(gpu)
+        if whole is None:
+            return self._unknown(gpu)
+        part = share_of(whole, compute_share, memory_share)
+        answer = self._on(workload, part, 1, _DEFAULT_LINK, check_memory=True)
+        if not isinstance(answer, Estimate) or compute_share == memory_share == 1:
+            return answer
+        kind = "ratio" if isinstance(workload, Family) else "speed"
+        band = self.calibration.band(kind, answer.group, "roofline").factor
+        return replace(
+            answer,
+            low=min(answer.low, answer.hours / band),
+            high=max(answer.high, answer.hours * band),
+            calibrated=False,
+            notes=(*answer.notes, f"{compute_share:.0%} of the compute of a whole {gpu}"),
+        )
 
     def speed(
         self, workload: Workload, gpu: str, gpus: int = 1, link: Link = _DEFAULT_LINK
@@ -112,22 +137,31 @@ class Estimator:
             return NotPossible(gpu, "at least 1 GPU is needed")
         known = self._of(gpu)
         if known is None:
-            return NotPossible(gpu, f"no source gives compute and bandwidth of {gpu}")
+            return self._unknown(gpu)
+        return self._on(workload, known, gpus, link, check_memory=check_memory)
+
+    def _on(
+        self, workload: Workload, gpu: Figures, gpus: int, link: Link, *, check_memory: bool
+    ) -> Answer:
         if isinstance(workload, Training):
             return training_path.estimate(
-                workload, known, gpus, link, self.calibration, check_memory=check_memory
+                workload, gpu, gpus, link, self.calibration, check_memory=check_memory
             )
         if isinstance(workload, Inference):
             return serving.estimate(
-                workload, known, gpus, link, self.calibration, check_memory=check_memory
+                workload, gpu, gpus, link, self.calibration, check_memory=check_memory
             )
         if isinstance(workload, Hpc):
-            return numerical.estimate(workload, known, gpus, check_memory=check_memory)
+            return numerical.estimate(workload, gpu, gpus, check_memory=check_memory)
         reference = self._of(workload.reference_gpu)
         if reference is None:
             reason = f"no source gives the figures of {workload.reference_gpu}, measured on"
-            return NotPossible(gpu, reason)
-        return relative.estimate(workload, reference, known, gpus, self.calibration)
+            return NotPossible(gpu.key, reason)
+        return relative.estimate(workload, reference, gpu, gpus, self.calibration)
+
+    @staticmethod
+    def _unknown(gpu: str) -> NotPossible:
+        return NotPossible(gpu, f"no source gives compute and bandwidth of {gpu}")
 
     def _of(self, gpu: str) -> Figures | None:
         if gpu not in self._figures:

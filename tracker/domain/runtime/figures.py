@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from tracker.domain.gpu_data import GpuSpec
@@ -84,6 +84,34 @@ class Figures:
         if self.nvlink_gbps:
             return self.nvlink_gbps / 2
         return _PCIE_GBPS.get(self.pcie_gen or 4, 24.0)
+
+
+def share_of(gpu: Figures, compute: float, memory: float) -> Figures:
+    """A part of *gpu*: that share of its compute, and of its memory and bandwidth.
+
+    A 1g.10gb slice of an A100 has 1/7 and 1/8. It has no link to other GPUs but PCIe. Raises
+    ValueError for shares outside (0, 1].
+    """
+    if not (0 < compute <= 1 and 0 < memory <= 1):
+        raise ValueError(f"shares of a GPU lie in (0, 1], not {compute:g} and {memory:g}")
+
+    def part(value: float | None) -> float | None:
+        return None if value is None else value * compute
+
+    return replace(
+        gpu,
+        vram_gib=gpu.vram_gib * memory,
+        bandwidth_gbps=gpu.bandwidth_gbps * memory,
+        fp64=part(gpu.fp64),
+        fp32=part(gpu.fp32),
+        tf32=part(gpu.tf32),
+        fp16=part(gpu.fp16),
+        bf16=part(gpu.bf16),
+        fp8=part(gpu.fp8),
+        fp4=part(gpu.fp4),
+        int8=part(gpu.int8),
+        nvlink_gbps=None,
+    )
 
 
 def figures(spec: GpuSpec) -> Figures | None:

@@ -9,6 +9,8 @@ kernels. Tensor parallelism divides all of it and adds two all-reduces a layer. 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from tracker.domain.runtime.figures import Figures
 from tracker.domain.runtime.memory import kv_bytes, weight_bytes
@@ -39,132 +41,159 @@ class InferenceCoefficients:
     start: float
 
 
-@dataclass(frozen=True, slots=True)
-class Serving:
+class Serving(NamedTuple):
     """Steady state of one copy of the model: ``sequences`` at once on ``gpus`` GPUs.
 
-    ``prefill_seconds`` of one prompt alone, ``read_seconds`` of one among others,
-    ``step_seconds`` of one token for every sequence, ``requests_per_second`` of the copy.
+    ``prefill_seconds`` of one prompt alone, ``step_seconds`` of one token for every sequence,
+    ``token_seconds`` the same with the prompts of others read in between, ``requests_per_second``
+    of the copy.
     """
 
     sequences: float
     gpus: int
     prefill_seconds: float
-    read_seconds: float
     step_seconds: float
+    token_seconds: float
     requests_per_second: float
     bound: Bound
 
 
-def prefill_seconds(
-    job: Inference, gpu: Figures, peak: float, c: InferenceCoefficients, gpus: int, link: Link
-) -> tuple[float, float]:
-    """Seconds to read one prompt: the work that grows with it, and what comes on top alone.
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one request and one step of a job come to, whatever the GPU: FLOPs and bytes."""
 
-    Work: multiplications, attention and what GPUs exchange. On top: kernels are started, and the
-    weights are read once however short the prompt; prompts read together share that.
-    """
+    weights: float
+    active_weights: float
+    prompt_flops: float
+    token_flops: float
+    cache_per_token: float
+    context: int
+    mean_context: float
+    exchanged_per_token: float  # by two all-reduces a layer, before the share that is sent
+    experts: bool
+
+
+@lru_cache(maxsize=256)
+def load(job: Inference) -> Load:
+    """The load of *job*."""
     model = job.model
+    size = weight_bytes(model, job.weights) if job.weight_gb is None else job.weight_gb * 1e9
     tokens = job.input_tokens
-    flops = tokens * (2 * model.active + model.attention_flops_per_token(tokens) / 2)
-    seconds = flops / (gpus * peak * 1e12 * c.prefill)
-    floor = _active_weight_bytes(job) / (gpus * gpu.bandwidth_gbps * 1e9 * c.weights)
-    work = seconds + _exchange(job, gpu, c, gpus, link, tokens)
-    return work, max(0.0, floor - seconds) + model.layers * c.launch + c.start
-
-
-def step_seconds(
-    job: Inference,
-    gpu: Figures,
-    peak: float,
-    c: InferenceCoefficients,
-    gpus: int,
-    link: Link,
-    sequences: float,
-    context: float,
-) -> tuple[float, Bound]:
-    """Seconds of one decode step for *sequences* with *context* tokens each; what bounds it."""
-    model = job.model
-    bandwidth = gpus * gpu.bandwidth_gbps * 1e9
-    reading = _weights_met(job, sequences) / (bandwidth * c.weights)
-    cache = sequences * model.kv_bytes_per_token(kv_bytes(job)) * context / (bandwidth * c.cache)
-    compute = sequences * 2 * model.active / (gpus * peak * 1e12 * c.decode)
-    launch = model.layers * c.launch
-    exchange = _exchange(job, gpu, c, gpus, link, sequences)
-    parts = {
-        Bound.BANDWIDTH: reading + cache,
-        Bound.COMPUTE: compute,
-        Bound.OVERHEAD: launch,
-        Bound.INTERCONNECT: exchange,
-    }
-    return sum(parts.values()), max(parts, key=lambda part: parts[part])
+    return Load(
+        weights=size,
+        active_weights=size * model.active / model.params,
+        prompt_flops=tokens * (2 * model.active + model.attention_flops_per_token(tokens) / 2),
+        token_flops=2 * model.active,
+        cache_per_token=model.kv_bytes_per_token(kv_bytes(job)),
+        context=tokens + job.output_tokens,
+        mean_context=tokens + job.output_tokens / 2,
+        exchanged_per_token=2 * model.layers * 2 * 2 * model.width,
+        experts=model.experts > 1,
+    )
 
 
 def most_sequences(job: Inference, gpu: Figures, gpus: int) -> float:
     """How many sequences' caches fit beside the weights, at most 2,048; below 1: it does not fit.
 
-    The larger the less the whole of a context is in use at once: counted in full all the same.
+    Each is counted with its whole context, though not all are that long at once.
     """
-    weights = _weight_bytes(job)
-    per_sequence = job.model.kv_bytes_per_token(kv_bytes(job)) * (
-        job.input_tokens + job.output_tokens
-    )
-    room = MEMORY_SHARE * gpu.vram_gib * GIB * gpus - weights - RESERVED_BYTES * gpus
-    return min(float(MOST_SEQUENCES), room / per_sequence)
+    has = load(job)
+    room = (MEMORY_SHARE * gpu.vram_gib * GIB - RESERVED_BYTES) * gpus - has.weights
+    if has.cache_per_token <= 0:
+        return float(MOST_SEQUENCES) if room > 0 else 0.0
+    return min(float(MOST_SEQUENCES), room / (has.cache_per_token * has.context))
 
 
-def serve(
-    job: Inference,
-    gpu: Figures,
-    peak: float,
-    c: InferenceCoefficients,
-    gpus: int,
-    link: Link,
-    sequences: float,
-) -> Serving:
-    """The steady state with *sequences* at once: each is read once and written token by token."""
+class Rates(NamedTuple):
+    """Seconds of one copy of the model: what a step and a prompt cost, alone and per sequence."""
+
+    gpus: int
+    multiplied: float  # a prompt's multiplications
+    work: float  # a prompt, with what GPUs exchange
+    fixed: float  # on top, for all prompts read together
+    weights: float  # reading all weights once
+    cache: float  # a sequence's cache
+    compute: float  # a sequence's token
+    exchange: float  # a sequence's token
+    hops: float  # all-reduces of a step, however small
+    launch: float
+
+
+def rates(
+    job: Inference, gpu: Figures, peak: float, c: InferenceCoefficients, gpus: int, link: Link
+) -> Rates:
+    """The costs on *gpus* GPUs that hold one copy.
+
+    Prompts that are read together share what comes on top of their work: kernels that are started,
+    and weights that are read once however short the prompt.
+    """
+    has = load(job)
     stages = gpus if job.layer_split else 1
-    gpus = gpus // stages
-    work, fixed = prefill_seconds(job, gpu, peak, c, gpus, link)
+    together = gpus // stages
+    layers = job.model.layers
+    flops = together * peak * 1e12
+    bandwidth = together * gpu.bandwidth_gbps * 1e9
+    hops = exchange = 0.0
+    if together > 1:
+        rate = (link.gpu_gbps or gpu.gpu_link_gbps) * 1e9 * c.link
+        exchange = has.exchanged_per_token * (together - 1) / together / rate
+        hops = 2 * layers * c.hop
+    launch = layers * c.launch
+    multiplied = has.prompt_flops / (flops * c.prefill)
+    floor = has.active_weights / (bandwidth * c.weights)
+    work = multiplied + exchange * job.input_tokens + hops
     # Layers on different GPUs read a long prompt piece by piece, all of them busy.
     pieces = -(-job.input_tokens // _PIECE)
-    work *= (pieces + stages - 1) / (pieces * stages)
-    read = work + fixed / sequences
-    context = job.input_tokens + job.output_tokens / 2
-    step, bound = step_seconds(job, gpu, peak, c, gpus, link, sequences, context)
-    cycle = sequences * read + job.output_tokens * step
-    if sequences * read > job.output_tokens * step:
-        bound = Bound.COMPUTE
-    return Serving(sequences, gpus * stages, work + fixed, read, step, sequences / cycle, bound)
+    return Rates(
+        gpus=gpus,
+        multiplied=multiplied,
+        work=work * (pieces + stages - 1) / (pieces * stages),
+        fixed=max(0.0, floor - multiplied) + launch + c.start,
+        weights=has.weights / (bandwidth * c.weights),
+        cache=has.cache_per_token * has.mean_context / (bandwidth * c.cache),
+        compute=has.token_flops / (flops * c.decode),
+        exchange=exchange,
+        hops=hops,
+        launch=launch,
+    )
 
 
-def _weight_bytes(job: Inference) -> float:
-    if job.weight_gb is not None:
-        return job.weight_gb * 1e9
-    return weight_bytes(job.model, job.weights)
+def serve(job: Inference, r: Rates, sequences: float) -> Serving:
+    """The steady state with *sequences* at once: each is read once and written token by token."""
+    has = load(job)
+    reading = r.weights
+    if has.experts:
+        # Each sequence meets its share of the experts at random; what none meets is not read.
+        reading *= 1 - (1 - has.active_weights / has.weights) ** sequences
+    reading += sequences * r.cache
+    compute = sequences * r.compute
+    exchange = sequences * r.exchange + r.hops
+    step = reading + compute + r.launch + exchange
+    prompts = sequences * r.work + r.fixed
+    written = job.output_tokens
+    parts = (
+        (sequences * r.multiplied + written * compute, Bound.COMPUTE),
+        (written * reading, Bound.BANDWIDTH),
+        (r.fixed + written * r.launch, Bound.OVERHEAD),
+        (max(0.0, sequences * (r.work - r.multiplied)) + written * exchange, Bound.INTERCONNECT),
+    )
+    return Serving(
+        sequences=sequences,
+        gpus=r.gpus,
+        prefill_seconds=r.work + r.fixed,
+        step_seconds=step,
+        token_seconds=step + prompts / written if written else step,
+        requests_per_second=sequences / (prompts + written * step),
+        bound=max(parts)[1],
+    )
 
 
-def _active_weight_bytes(job: Inference) -> float:
-    return _weight_bytes(job) * job.model.active / job.model.params
+def sequences_within(job: Inference, r: Rates, token_seconds: float) -> float:
+    """The most sequences at which a token takes at most *token_seconds*; may be below 1.
 
-
-def _weights_met(job: Inference, sequences: float) -> float:
-    """Bytes of weights that a step reads: more experts the more sequences there are."""
-    model = job.model
-    whole = _weight_bytes(job)
-    if model.experts == 1:
-        return whole
-    share = model.active / model.params
-    # Each sequence meets its share at random; what none meets is not read.
-    return float(whole * (1 - (1 - share) ** sequences))
-
-
-def _exchange(
-    job: Inference, gpu: Figures, c: InferenceCoefficients, gpus: int, link: Link, tokens: float
-) -> float:
-    """Seconds of the two all-reduces of every layer, for *tokens* tokens at once."""
-    if gpus == 1:
-        return 0.0
-    rate = (link.gpu_gbps or gpu.gpu_link_gbps) * 1e9 * c.link
-    sent = 2 * (gpus - 1) / gpus * 2 * tokens * job.model.width
-    return 2 * job.model.layers * (sent / rate + c.hop)
+    With experts a little fewer than that: as if every step read all of them.
+    """
+    written = job.output_tokens
+    alone = r.weights + r.launch + r.hops + r.fixed / written
+    each = r.cache + r.compute + r.exchange + r.work / written
+    return (token_seconds - alone) / each

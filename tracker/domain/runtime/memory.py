@@ -8,7 +8,10 @@ activations of a layer 34 S B d bytes without attention scores, 2 S B d with ful
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
 
 from tracker.domain.model import ModelShape
 from tracker.domain.runtime.figures import BYTES_PER_WEIGHT
@@ -30,6 +33,7 @@ _LOGIT_BYTES_FP32 = 14  # where the output layer itself is in fp32
 _FUSED_CHUNKS = 8  # a chunked loss keeps an eighth of the logits at a time
 _CONTEXT_BYTES = 1.2e9  # CUDA context, workspaces, fragments
 _SERVING_BYTES = 1.5e9
+_MOST_GPUS = 4096
 
 # (weight + gradient, state) bytes of a trained parameter.
 _OPTIMISER_BYTES = {
@@ -76,10 +80,10 @@ def training_memory(job: Training, gpus: int = 1, batch: int | None = None) -> M
     wide = job.method is Method.QLORA and _assumed(job.fp32_residual, habits.fp32_residual)
     layer = _layer_bytes(job.model) * tokens * (2 if wide else 1)
     between = (4 if wide else 2) * job.model.width * tokens
-    if _assumed_false(job.checkpointing):
-        activations = layer * job.model.layers
-    else:
+    if job.checkpointing:
         activations = between * job.model.layers + layer
+    else:  # unknown counts as kept
+        activations = layer * job.model.layers
     logits = (_LOGIT_BYTES_FP32 if wide else _LOGIT_BYTES) * job.model.vocab * tokens
     fused = job.fused_loss if job.fused_loss is not None else habits.fused_loss
     if fused:
@@ -127,50 +131,73 @@ def headroom(job: Training | Inference) -> float:
 
 def usable_batch(job: Training, gpus: int, vram_gib: float, most: int = 64) -> int:
     """The largest power of two of sequences per GPU that fits, up to *most*; 0: not even one."""
-    batch = 0
-    trial = 1
-    while trial <= most:
-        if training_memory(job, gpus, trial).total * headroom(job) > vram_gib:
-            break
-        batch = trial
-        trial *= 2
+    fixed, per_sequence = _by_batch(job, gpus)
+    room = (vram_gib / headroom(job) - fixed) / per_sequence
+    if room < 1:
+        return 0
+    batch = 1
+    while 2 * batch <= min(room, most):
+        batch *= 2
     return batch
 
 
-def smallest_count(
-    job: Training, vram_gib: float, limit: int = 4096
-) -> tuple[int, Sharding] | None:
+def smallest_count(job: Training, vram_gib: float) -> tuple[int, Sharding] | None:
     """The fewest GPUs of *vram_gib* GiB that the job fits on, and how it is divided; or None.
 
-    Tried with the job's own division, then with everything divided (FSDP).
+    Tried with the job's own division, then with everything divided (FSDP); at most 4,096.
     """
+    found: tuple[int, Sharding] | None = None
     for sharding in dict.fromkeys((job.sharding, Sharding.FSDP)):
-        trial = replace(job, sharding=sharding)
+        alone, divided, fixed = _by_count(job, sharding)
+        room = vram_gib / headroom(job)
         count = 1
-        while count <= limit:
-            need = training_memory(trial, count).total * headroom(job)
-            if need <= vram_gib:
-                return count, sharding
-            count *= 2
-    return None
+        if alone > room:
+            if fixed >= room or divided <= 0:
+                continue
+            # Rounding must not cost a GPU, nor say that it fits where it does not quite.
+            count = max(2, math.ceil(divided / (room - fixed)))
+            if sharding is Sharding.TP:
+                count = 1 << (count - 1).bit_length()
+        if count <= _MOST_GPUS and (found is None or count < found[0]):
+            found = count, sharding
+    return found
 
 
-class _Shares:
+@lru_cache(maxsize=256)
+def _by_batch(job: Training, gpus: int) -> tuple[float, float]:
+    """GiB that do not depend on the batch, and GiB of each sequence: memory is linear in it."""
+    one, two = training_memory(job, gpus, 1).total, training_memory(job, gpus, 2).total
+    return 2 * one - two, two - one
+
+
+@lru_cache(maxsize=256)
+def _by_count(job: Training, sharding: Sharding) -> tuple[float, float, float]:
+    """GiB on one GPU, and what of more than one is divided by their number and what is not."""
+    trial = replace(job, sharding=sharding)
+    one, two, four = (training_memory(trial, count).total for count in (1, 2, 4))
+    divided = (two - four) * 4
+    return one, divided, two - divided / 2
+
+
+class _Shares(NamedTuple):
     """By what each part is divided."""
 
-    def __init__(self, weights: int, gradients: int, state: int, activations: int) -> None:
-        self.weights, self.gradients = weights, gradients
-        self.state, self.activations = state, activations
+    weights: int
+    gradients: int
+    state: int
+    activations: int
 
 
 def _shares(sharding: Sharding, gpus: int) -> _Shares:
-    return {
-        Sharding.DDP: _Shares(1, 1, 1, 1),
-        Sharding.ZERO1: _Shares(1, 1, gpus, 1),
-        Sharding.ZERO2: _Shares(1, gpus, gpus, 1),
-        Sharding.FSDP: _Shares(gpus, gpus, gpus, 1),
-        Sharding.TP: _Shares(gpus, gpus, gpus, gpus),
-    }[sharding]
+    if sharding is Sharding.DDP:
+        return _Shares(1, 1, 1, 1)
+    if sharding is Sharding.ZERO1:
+        return _Shares(1, 1, gpus, 1)
+    if sharding is Sharding.ZERO2:
+        return _Shares(1, gpus, gpus, 1)
+    if sharding is Sharding.FSDP:
+        return _Shares(gpus, gpus, gpus, 1)
+    return _Shares(gpus, gpus, gpus, gpus)
 
 
 def _layer_bytes(model: ModelShape) -> float:
@@ -183,8 +210,3 @@ def _assumed(known: bool | None, habit: bool | None) -> bool:
     if known is not None:
         return known
     return True if habit is None else habit
-
-
-def _assumed_false(known: bool | None) -> bool:
-    """Whether activations are kept: unknown counts as kept."""
-    return not known

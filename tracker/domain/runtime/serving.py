@@ -6,7 +6,14 @@ from collections.abc import Iterator
 
 from tracker.domain.runtime.calibration import Calibration
 from tracker.domain.runtime.figures import BYTES_PER_WEIGHT, Figures
-from tracker.domain.runtime.inference import InferenceCoefficients, Serving, most_sequences, serve
+from tracker.domain.runtime.inference import (
+    Rates,
+    Serving,
+    most_sequences,
+    rates,
+    sequences_within,
+    serve,
+)
 from tracker.domain.runtime.memory import headroom, serving_memory
 from tracker.domain.runtime.training_path import missing_precision
 from tracker.domain.runtime.types import (
@@ -26,7 +33,7 @@ _MULTIPLIED = ("fp32", "fp16", "bf16", "fp8", "fp4", "int8")
 def group_of(job: Inference) -> str:
     """The workload group whose measurements it rests on."""
     if job.output_tokens == 0:
-        return "llm_prefill"
+        return "llm_prefill_bs1"
     return "llm_decode_bs1" if job.concurrency == 1 else "llm_serving_throughput"
 
 
@@ -62,7 +69,7 @@ def estimate(
         sequences = max(1.0, wanted)
         if check_memory and room < 1:
             continue
-        state = _within_latency(job, gpu, peak, c, size, link, sequences)
+        state = _within_latency(job, rates(job, gpu, peak, c, size, link), sequences)
         if state is None:
             reason = "not even one request at a time meets the latency asked for"
             continue
@@ -99,42 +106,20 @@ def _sizes(job: Inference, gpus: int) -> Iterator[int]:
         size *= 2
 
 
-def _within_latency(
-    job: Inference,
-    gpu: Figures,
-    peak: float,
-    c: InferenceCoefficients,
-    size: int,
-    link: Link,
-    sequences: float,
-) -> Serving | None:
+def _within_latency(job: Inference, costs: Rates, sequences: float) -> Serving | None:
     """The steady state with the most sequences, up to *sequences*, that meets the latencies."""
-
-    def state(count: float) -> Serving:
-        return serve(job, gpu, peak, c, size, link, count)
-
-    def meets(found: Serving) -> bool:
-        if job.ttft_seconds is not None and found.prefill_seconds > job.ttft_seconds:
-            return False
-        if job.tpot_seconds is None or not job.output_tokens:
-            return True
-        # Prompts of others are read between one's own tokens.
-        pause = found.sequences * found.read_seconds / job.output_tokens
-        return found.step_seconds + pause <= job.tpot_seconds
-
-    full = state(sequences)
-    if meets(full):
-        return full
-    low, high = 1.0, sequences
-    if not meets(state(low)):
+    full = serve(job, costs, sequences)
+    if job.ttft_seconds is not None and full.prefill_seconds > job.ttft_seconds:
         return None
-    for _ in range(20):
-        middle = (low + high) / 2
-        if meets(state(middle)):
-            low = middle
-        else:
-            high = middle
-    return state(low)
+    target = job.tpot_seconds
+    if target is None or not job.output_tokens or full.token_seconds <= target:
+        return full
+    most = sequences_within(job, costs, target)
+    if most >= 1:
+        return serve(job, costs, min(most, sequences))
+    # One sequence reads few experts: it may be fast enough all the same.
+    alone = serve(job, costs, 1.0)
+    return alone if alone.token_seconds <= target else None
 
 
 def _does_not_fit(job: Inference, gpu: Figures, gpus: int) -> Answer:
@@ -171,8 +156,7 @@ def _estimate(
     if group == "llm_decode_bs1":
         own = of_gpu
     named = calibration.rows("inference", "prefill", f"stack/{job.stack}") > 0
-    case = ("stack" if named else "level") if own else "roofline"
-    band = calibration.band("speed", group, case).factor
+    band = calibration.speed_band(group, gpu_known=own > 0, stack_known=named)
     hours = job.requests / rate / 3600
     tokens = job.output_tokens or job.input_tokens
     size = state.gpus

@@ -53,8 +53,7 @@ def estimate(
     group = GROUPS[job.method]
     own = calibration.rows("training", "matmul", f"gpu/{gpu.key}@{job.precision}")
     named = calibration.rows("training", "stack", f"stack/{job.stack}") > 0
-    case = ("stack" if named else "level") if own else "roofline"
-    band = calibration.band("speed", group, case).factor
+    band = calibration.speed_band(group, gpu_known=own > 0, stack_known=named)
     return Estimate(
         gpu=gpu.key,
         gpus=gpus,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from tracker.domain.model import ModelShape
 
@@ -251,8 +252,7 @@ class Memory:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One step of the path: what was worked out, by which formula, and the number."""
 
     name: str
