@@ -193,6 +193,7 @@ def test_the_groups_say_what_the_gpus_do() -> None:
         ("google/gemma-2-9b-it", "Gemma 2 9B"),
         ("deepseek-ai/DeepSeek-R1-0528", "DeepSeek R1"),
         ("openai/gpt-oss-20b", "gpt-oss 20B"),
+        ("EleutherAI/pythia-12b-deduped", "Pythia 12B"),
         ("command-r-plus", "Command R+"),
         ("Command R", "Command R"),
         ("BERT-Large", "BERT large"),

@@ -196,7 +196,9 @@ def _tower(sizes: Mapping[str, Any]) -> Layout:
 
 _MAX_NAME = 200
 # Words that say how a model was tuned, not how large it is; and in what precision it is stored.
-_TUNING = frozenset(("instruct", "it", "chat", "base", "hf", "pt", "meta", "thinking"))
+_TUNING = frozenset(
+    ("instruct", "it", "chat", "base", "hf", "pt", "meta", "sft", "dpo", "deduped", "thinking")
+)
 _STORED = frozenset(
     ("fp4", "fp8", "fp16", "bf16", "int4", "int8", "awq", "gptq", "gguf", "bnb", "nf4", "mxfp4")
 )
