@@ -39,6 +39,9 @@ def _phases(policy: Policy, line: str) -> str:
 
 def test_the_table_has_a_row_for_every_case() -> None:
     assert set(TABLE) == {(phase, zone) for phase in Phase for zone in Zone}
+    for (phase, zone), row in TABLE.items():
+        assert (row.says is None) is (row.to is phase), (phase, zone)
+        assert zone is not Zone.FROZEN or row == (phase, None, None)
 
 
 # Every row twice: what happens at once, and what comes of it when its time is over.

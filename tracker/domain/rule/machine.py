@@ -64,8 +64,8 @@ class Zone(StrEnum):
 
 
 class Row(NamedTuple):
-    """Where a rule goes at once, what that is called, and where it goes on to when its time of
-    waiting is over (which may be at once as well)."""
+    """Where a rule goes at once, what that is called (None: it stays where it is), and where it
+    goes on to when its time of waiting is over (which may be at once as well)."""
 
     to: Phase
     says: Kind | None = None
@@ -234,7 +234,7 @@ def _move(turn: Turn, zone: Zone, value: Decimal | None) -> None:
     arrives = row.to is not state.phase
     if row.then is not None and value is not None:
         _wait(turn, row, value, arrives=arrives)
-    elif arrives and row.says is not None:
+    elif row.says is not None:
         turn.say(row.says, to=row.to, firing=state.firing)
         turn.set(count=0, held=ZERO, from_start=False)
     if turn.state.phase is _FIRING and value is not None:
