@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -144,15 +144,18 @@ def time_of(text: Any) -> datetime | None:
         return None
 
 
-def print_sides(inputs: Mapping[str, Any], *, wide: bool = False) -> None:
-    """The bills (or prices) that an evaluation stands on, and what it left out."""
+def print_sides(inputs: Mapping[str, Any], selections: Sequence[str] = ()) -> None:
+    """The bills (or prices) that an evaluation stands on, and what it left out.
+
+    *selections* are those of the condition: a side without any offer does not name its own.
+    """
     from tracker.alert import words
 
     named = inputs.get("labels") or {name: inputs.get(name) for name in ("left", "right")}
     rows = [(str(side.get("selection") or name), side) for name, side in named.items() if side]
     rows += [("new", offer) for offer in inputs.get("found") or []]
     if rows:
-        render.print_table(_SIDES, [_side(name, side) for name, side in rows], wide=wide)
+        render.print_table(_SIDES, [_side(name, side) for name, side in rows])
     for told, check in (inputs.get("checks") or {}).items():
         name = told.removeprefix("label ")
         if name not in named:
@@ -166,7 +169,8 @@ def print_sides(inputs: Mapping[str, Any], *, wide: bool = False) -> None:
         of = f"{counts.get('used', 0):,} of {counts.get('considered', 0):,} offers counted"
         doubts = [f"{counts[w]:,} {w}" for w in ("stale", "held", "partial") if counts.get(w)]
         out = f"left out: {left_out}" if left_out else ""
-        who = (named.get(name) or {}).get("selection") or name
+        written = dict(zip(("left", "right"), selections, strict=False)).get(name, name)
+        who = (named.get(name) or {}).get("selection") or written
         render.say(f"{who}: {'; '.join(filter(None, (of, ', '.join(doubts), out)))}")
     even = inputs.get("break_even_usd_per_gpu_hour")
     if even is not None and rows:

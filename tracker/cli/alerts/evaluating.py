@@ -75,7 +75,7 @@ def _document(found: DryRun) -> dict[str, Any]:
         "at": found.inputs["at"],
         "health": found.sample.health,
         "reason": found.sample.reason,
-        "value": found.inputs["value"],
+        "value": standing.rounded(found.inputs["value"]),
         "label": found.sample.label,
         "found": found.inputs["found_count"] if standing.is_about_offers(definition) else None,
         **standing.thresholds(definition),
@@ -103,7 +103,7 @@ def _print(found: DryRun) -> None:
     if found.sample.value is not None:
         context = {**found.inputs, "when": d["when"], "title": rule.title, "job": job}
         render.say(f"{words.state(context)}.")
-    print_sides(found.inputs)
+    print_sides(found.inputs, tuple(rule.gpus))
     for line in _verdict(d):
         render.say(line)
     for command in (found.inputs["command"], *found.inputs["explain"][:6]):

@@ -100,13 +100,14 @@ def _refuse_unknown(app: App, connection: psycopg.Connection[Any], rule: str | N
 
 
 def _event(event: StoredEvent) -> dict[str, Any]:
+    from tracker.alert.context import number_text
     from tracker.domain.rule.types import SILENT_KINDS
 
     more: Mapping[str, Any] = event.inputs.get("event") or {}
     silent = event.kind in {str(kind) for kind in SILENT_KINDS}
     return {
         **{name: more.get(name) for name in EVENT_COLUMNS}, **event._asdict(),
-        "reason": more.get("reason"),
+        "reason": more.get("reason"), "value": number_text(event.value),
         "notice": "none" if silent else "kept_back" if event.suppressed_by else "yes",
         "found": len(more.get("found") or ()) or None,
     }  # fmt: skip

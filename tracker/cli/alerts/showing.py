@@ -66,7 +66,7 @@ def show(obj: dict[str, Any], rule: str, output: str) -> None:
     else:
         for line in _lines(document, now):
             render.say(app.redactor(line))
-        _print_evaluation(document)
+        _print_evaluation(document, tuple(found.gpus) if found else ())
 
 
 def _hidden(document: Mapping[str, Any], app: App) -> dict[str, Any]:
@@ -302,12 +302,12 @@ def _channel_line(c: Mapping[str, Any]) -> str:
     return f"{c['channel']}: {'; '.join(parts)}"
 
 
-def _print_evaluation(d: Mapping[str, Any]) -> None:
+def _print_evaluation(d: Mapping[str, Any], selections: Sequence[str]) -> None:
     evaluation = d["evaluation"]
     if not evaluation:
         return
     render.say(f"last evaluation ({moment(d['evaluated_at'])})")
-    print_sides(evaluation)
+    print_sides(evaluation, selections)
     for line in (evaluation.get("command"), *(evaluation.get("explain") or [])[:6]):
         if line:
             render.say(f"  {line}")

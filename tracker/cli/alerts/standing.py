@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -122,7 +123,7 @@ def row_of(
         found["edited"] = row.definition_sha256 != rule.sha256
     found |= {
         "phase": row.phase, "health": row.health, "version": row.version,
-        "reason": evaluation.get("reason"), "value": evaluation.get("value"),
+        "reason": evaluation.get("reason"), "value": rounded(evaluation.get("value")),
         "label": state.label if state else evaluation.get("label"),
         "found": evaluation.get("found_count") if is_about_offers(definition) else None,
         "since": state.since if state else None, "firing_since": firing and firing.since,
@@ -142,6 +143,13 @@ def state_of(row: StoredRule) -> State | None:
         return State.from_json(row.machine)
     except ValueError:
         return None
+
+
+def rounded(value: str | None) -> str | None:
+    """A ratio for programs: to the millionth, as notices have it."""
+    from tracker.alert.context import number_text
+
+    return None if value is None else number_text(Decimal(value))
 
 
 def is_about_offers(definition: Mapping[str, Any]) -> bool:
