@@ -17,6 +17,7 @@ from tracker.domain.gpu_data import GpuSpec
 from tracker.domain.model import ModelShape
 from tracker.domain.runtime.calibration import Calibration, CalibrationError
 from tracker.domain.runtime.estimator import Estimator
+from tracker.domain.runtime.figures import figures
 from tracker.domain.runtime.types import (
     Basis,
     Bound,
@@ -262,6 +263,17 @@ def test_an_h100_trains_about_twice_as_fast_as_an_a100() -> None:
     )
     slow, fast = (of(ESTIMATOR, job, gpu, 8).hours for gpu in ("A100-SXM-80GB", "H100-SXM-80GB"))
     assert 1.8 < slow / fast < 2.7
+
+
+def test_a_peak_that_matrices_do_not_reach_is_not_believed() -> None:
+    """The MI300X has 1.3 times the peak of an H100, and was measured below it."""
+    known = {key: figures(spec) for key in ("MI300X-OAM-192GB", "H100-SXM-80GB")
+             if (spec := catalogue().spec(key))}  # fmt: skip
+    amd, nvidia = known["MI300X-OAM-192GB"], known["H100-SXM-80GB"]
+    assert amd is not None
+    assert nvidia is not None
+    assert amd.tflops("bf16") == pytest.approx(668.4 / 0.75)
+    assert nvidia.tflops("bf16") == pytest.approx(989.4)
 
 
 def test_latency_costs_throughput() -> None:

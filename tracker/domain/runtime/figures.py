@@ -37,9 +37,18 @@ _STORED_ONLY = frozenset(
 )  # fmt: skip
 
 
+# What large multiplications reach of the dense peak, at least, on the GPUs that the efficiencies
+# were fitted to (A100 0.87, H100 0.80, B200 0.78). Others reach half (MI300X 0.51): their peak is
+# taken down in proportion, or they would look far too fast.
+_USUAL_REACH = 0.75
+
+
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Dense TFLOPS, GB/s and GiB of one GPU; None where no source gives them."""
+    """Dense TFLOPS, GB/s and GiB of one GPU; None where no source gives them.
+
+    Where matrices were measured to reach much less of the peak than usual, less is given.
+    """
 
     key: str
     architecture: str
@@ -123,6 +132,7 @@ def figures(spec: GpuSpec) -> Figures | None:
     # "80 GB" is 80 GiB of chips, of which tools report a little less; without a report the
     # smaller reading of the name is taken.
     gib = min(spec.vram_mib) / 1024 if spec.vram_mib else spec.gpu.vram_gb * 1e9 / (1 << 30)
+    reach = _reach(spec)
     return Figures(
         key=spec.gpu.key,
         architecture=spec.architecture,
@@ -130,16 +140,23 @@ def figures(spec: GpuSpec) -> Figures | None:
         bandwidth_gbps=float(spec.bandwidth_gbps),
         fp64=_number(spec.fp64_tflops),
         fp32=_number(spec.fp32_tflops),
-        tf32=_number(spec.tf32_tflops),
-        fp16=_number(spec.fp16_tflops),
-        bf16=_number(spec.bf16_tflops),
-        fp8=_number(spec.fp8_tflops),
-        fp4=_number(spec.fp4_tflops),
-        int8=_number(spec.int8_tops),
+        tf32=_number(spec.tf32_tflops, reach),
+        fp16=_number(spec.fp16_tflops, reach),
+        bf16=_number(spec.bf16_tflops, reach),
+        fp8=_number(spec.fp8_tflops, reach),
+        fp4=_number(spec.fp4_tflops, reach),
+        int8=_number(spec.int8_tops, reach),
         nvlink_gbps=_number(spec.nvlink_gbps),
         pcie_gen=spec.pcie_gen,
     )
 
 
-def _number(value: Decimal | None) -> float | None:
-    return None if value is None else float(value)
+def _number(value: Decimal | None, factor: float = 1.0) -> float | None:
+    return None if value is None else float(value) * factor
+
+
+def _reach(spec: GpuSpec) -> float:
+    """By how much the peak of the matrix units is taken down; 1 where nobody measured it."""
+    if spec.measured_bf16_tflops is None or not spec.bf16_tflops:
+        return 1.0
+    return min(1.0, float(spec.measured_bf16_tflops / spec.bf16_tflops) / _USUAL_REACH)
