@@ -276,6 +276,17 @@ class TestClock:
         for sample in (good("0.9"), good("1.1"), STALE):
             assert step(policy, state, sample, START + INTERVAL) == (state, ())
 
+    @pytest.mark.parametrize("back", [timedelta(0), MINUTE, timedelta(days=400)])
+    def test_no_notice_either(self, back: timedelta) -> None:
+        reminding = replace(PLAIN, remind_every=MINUTE)
+        for line, policy in (("S" + FIRING, PLAIN), ("S" + FIRING, reminding), (FIRING, reminding)):
+            state, _ = run(policy, evaluations(line))
+            assert state.evaluated_at is not None
+            moved, events = step(policy, state, good("0.1"), state.evaluated_at - back)
+            assert events == ()
+            assert moved.firing is not None
+            assert moved.firing.best == D("0.9")
+
     def test_a_time_without_a_zone_is_refused_and_any_zone_is_the_same(self) -> None:
         with pytest.raises(ValueError, match="aware"):
             step(PLAIN, State(), good("1"), datetime(2026, 3, 1))  # noqa: DTZ001

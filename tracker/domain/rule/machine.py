@@ -137,8 +137,8 @@ def step(
     A GOOD sample whose value is not a number above 0 counts as bad: nothing costs nothing.
     """
     turn = Turn(policy, state, _checked(sample), now, silence)
-    value = turn.sample.value
-    zone = zone_of(policy, value) if turn.judged and value is not None else Zone.FROZEN
+    value = turn.sample.value if turn.judged else None
+    zone = Zone.FROZEN if value is None else zone_of(policy, value)
     _move(turn, zone, value)
     return turn.result()
 
