@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
     from tracker.alert.rules import Rule, RuleProblem
     from tracker.collect import Collector
+    from tracker.domain.models import Models
     from tracker.domain.quality import Rules
+    from tracker.domain.runtime.estimator import Estimator
     from tracker.http import Client, HostGate, ResponseCache
     from tracker.notify import Channel, ChannelProblem
     from tracker.provider import Provider, ProviderConfig
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 
 MAX_JOB_BYTES = 256 * 2**10
+MAX_CONFIG_BYTES = 2 * 2**20  # a model's config.json
 
 
 class App:
@@ -132,16 +135,33 @@ class App:
 
         known = job_names()
         if reference.lower() in known:
-            return job_from_text(data.text(f"jobs/{reference.lower()}.toml"), self.catalogue)
+            text = data.text(f"jobs/{reference.lower()}.toml")
+            return job_from_text(text, self.catalogue, _Knowledge(self))
         path = _path(reference)
         if path.suffix == ".toml" or path.is_file():
             try:
-                return job_from_text(_job_text(path), self.catalogue)
+                beside = _Knowledge(self, path.parent)
+                return job_from_text(_job_text(path), self.catalogue, beside)
             except JobError as error:
                 raise JobError(f"{reference}: {error}") from None
         near = difflib.get_close_matches(reference.lower(), known, n=2, cutoff=0.4)
         hint = f"did you mean {' or '.join(near)}?" if near else f"built in: {', '.join(known)}"
         raise JobError(f"no job is called {reference!r}; {hint}")
+
+    @cached_property
+    def models(self) -> Models:
+        """The models known by name."""
+        from tracker.domain.models import Models
+
+        return Models.from_toml(data.text("models.toml"))
+
+    @cached_property
+    def estimator(self) -> Estimator:
+        """The runtime estimator with the calibration that is shipped."""
+        from tracker.domain.runtime.calibration import Calibration
+        from tracker.domain.runtime.estimator import Estimator
+
+        return Estimator(self.catalogue.spec, Calibration.from_csv(data.text("efficiency.csv")))
 
     # -- alerts --------------------------------------------------------------------------------
 
@@ -273,6 +293,32 @@ class App:
         )  # fmt: skip
 
 
+class _Knowledge:
+    """What jobs with a workload are read and estimated with, loaded when one asks for it."""
+
+    def __init__(self, app: App, folder: Path | None = None) -> None:
+        self._app = app
+        self._folder = folder
+
+    @property
+    def models(self) -> Models:
+        """The models known by name."""
+        return self._app.models
+
+    @property
+    def estimator(self) -> Estimator:
+        """The estimator with the calibration that is shipped."""
+        return self._app.estimator
+
+    def config_text(self, path: str) -> str:
+        """A config.json, looked for beside the job file. Raises JobError."""
+        where = _path(path) if self._folder is None else self._folder / _path(path)
+        try:
+            return _job_text(where, MAX_CONFIG_BYTES, "a config.json")
+        except JobError as error:
+            raise JobError(f"workload.model: {path}: {error}") from None
+
+
 class NothingRecorded(Exception):
     """The embedded database is empty: no poll has been recorded yet."""
 
@@ -285,16 +331,16 @@ def _path(reference: str) -> Path:
         raise JobError(f"{reference}: there is no such home directory") from None
 
 
-def _job_text(path: Path) -> str:
+def _job_text(path: Path, limit: int = MAX_JOB_BYTES, what: str = "a job file") -> str:
     """The text of a job file. Raises JobError where it is no ordinary, small text file."""
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):  # reading a pipe would wait, and a device never ends
             raise JobError("is a folder" if stat.S_ISDIR(found.st_mode) else "not an ordinary file")
         with path.open("rb") as file:
-            body = file.read(MAX_JOB_BYTES + 1)
-        if len(body) > MAX_JOB_BYTES:
-            raise JobError(f"larger than {MAX_JOB_BYTES >> 10} KiB: not a job file")
+            body = file.read(limit + 1)
+        if len(body) > limit:
+            raise JobError(f"larger than {limit >> 10} KiB: not {what}")
         return body.decode("utf-8")
     except UnicodeError:
         raise JobError("not UTF-8 text") from None

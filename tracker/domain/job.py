@@ -8,31 +8,43 @@ speed ratio, marked ``scaled``. A GPU without an entry has no estimate: nothing 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tracker.domain.gpu import UnknownGpu
-from tracker.domain.money import parse_decimal
+from tracker.domain.job_fields import (
+    MAX_HOURS,
+    JobError,
+    known_keys,
+    plain,
+    read_amount,
+    read_count,
+    read_hours,
+    read_number,
+    read_table,
+    read_text,
+)
 
-MAX_HOURS = Decimal(10 * 365 * 24)  # ten years: beyond that it is a unit error
-MAX_GPUS_NEEDED = 100_000
+if TYPE_CHECKING:
+    from tracker.domain.job_limits import Limits
+    from tracker.domain.job_workload import Knowledge, Task
+    from tracker.domain.runtime.estimator import Estimator
+
+__all__ = [
+    "GIVEN_BASES", "MAX_HOURS", "Basis", "GpuCatalogue", "Job", "JobError", "NoEstimate",
+    "RuntimeEstimate", "RuntimeHours", "is_slice", "job_from_text", "job_from_toml", "parse_hours",
+    "runtime_for",
+]  # fmt: skip
+
 MAX_GB = Decimal(10) ** 9  # an exabyte
 MAX_SETUP_HOURS = Decimal(30 * 24)
-MAX_TEXT = 2000
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _GPU = re.compile(r"[A-Z0-9]+(-[A-Z0-9]+)*")
-
-
-class JobError(Exception):
-    """A job description that cannot be used. The message is one line that says what to change."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(" ".join(message.split())[:400])
 
 
 class Basis(StrEnum):
@@ -41,7 +53,8 @@ class Basis(StrEnum):
     MEASURED = "measured"  # the user's own run
     PUBLISHED = "published"
     STATED = "stated"  # the user's word, no run behind it
-    SCALED = "scaled"  # one of the above, carried over to another part of the family
+    SCALED = "scaled"  # one of the above, carried over to another GPU or count
+    MODELLED = "modelled"  # worked out from the workload
 
 
 GIVEN_BASES = (Basis.PUBLISHED, Basis.MEASURED, Basis.STATED)
@@ -98,9 +111,12 @@ class Job:
     """What is to be run, and what it needs.
 
     ``hours`` maps a GPU family or an exact GPU key to its RuntimeHours. ``gpus_needed`` GPUs run
-    it together, and the hours hold for that many: how a job scales over more is not modelled.
+    it together, and the hours hold for that many: how such a job scales over more is not known.
     ``disk_gb`` is needed on every machine, ``egress_gb`` leaves once, ``setup_hours`` are spent
     (and billed) on every machine before the job starts. ``min_vram_gb`` is per GPU.
+
+    With a ``task`` the hours that nobody gave are worked out with ``estimator``
+    (tracker.domain.evidence), for several counts of GPUs unless ``count_given``.
     """
 
     name: str
@@ -112,13 +128,18 @@ class Job:
     disk_gb: Decimal = Decimal(0)
     egress_gb: Decimal = Decimal(0)
     setup_hours: Decimal = Decimal(0)
+    limits: Limits | None = None
+    task: Task | None = None
+    count_given: bool = False
+    estimator: Estimator | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeEstimate:
     """Hours of a job on one GPU, on what they rest, and (``note``) how they came about.
 
-    ``gpus`` GPUs together need that long; ``lower_bound``: at least that long.
+    ``gpus`` GPUs together need that long; ``lower_bound``: at least that long. Estimates have a
+    range, ``low_hours`` <= ``hours`` <= ``high_hours``, and the ``version`` of the calibration.
     """
 
     hours: Decimal
@@ -127,20 +148,34 @@ class RuntimeEstimate:
     lower_bound: bool = False
     gpus: int = 1
     source: str | None = None
+    low_hours: Decimal | None = None
+    high_hours: Decimal | None = None
+    version: str | None = None
 
 
 class NoEstimate(NamedTuple):
-    """Why there are no hours for a GPU."""
+    """Why there are no hours for a GPU. ``short`` reads behind a number of offers."""
 
     reason: str
+    short: str = "with no hours given for the GPU"
 
 
 def runtime_for(job: Job, gpu_key: str, catalogue: GpuCatalogue) -> RuntimeEstimate | NoEstimate:
     """The hours of *job* on the GPU *gpu_key*: an exact entry, else its family's, scaled.
 
     A key that leaves the form factor open (``H100-80GB``) gets the hours of the slowest part it
-    may be, and says so. A slice of a GPU never gets an estimate.
+    may be, and says so. A slice of a GPU never gets an estimate. A job with a task that has no
+    hours for the GPU gets an estimate, on the smallest usual count that it fits.
     """
+    if job.task is not None:
+        from tracker.domain import evidence
+
+        return evidence.runtime(job, gpu_key, catalogue)
+    return given_hours(job, gpu_key, catalogue)
+
+
+def given_hours(job: Job, gpu_key: str, catalogue: GpuCatalogue) -> RuntimeEstimate | NoEstimate:
+    """``runtime_for`` from the hours given alone."""
     if is_slice(gpu_key):
         return NoEstimate("a slice of a GPU: the hours are for whole GPUs")
     family = gpu_key.split("-", 1)[0]
@@ -180,8 +215,8 @@ def _scaled(
         context.prec = 28  # the result's digits must not depend on the caller's context
         hours = entry.hours / speed
     note = (
-        f"{_plain(entry.hours)} h on {reference_key} ({entry.basis}), "
-        f"{gpu_key} at {_plain(round(speed, 3))} times its speed"
+        f"{plain(entry.hours)} h on {reference_key} ({entry.basis}), "
+        f"{gpu_key} at {plain(round(speed, 3))} times its speed"
     )
     if form_open:
         note += "; form factor not stated: the slowest part it may be is assumed"
@@ -190,18 +225,14 @@ def _scaled(
     return RuntimeEstimate(hours, Basis.SCALED, note, entry.lower_bound, entry.gpus, entry.source)
 
 
-def _plain(number: Decimal) -> str:
-    text = format(number, "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
 # --- reading jobs ---------------------------------------------------------------------------
 
 _JOB_KEYS = (
-    "name", "title", "description", "hours", "gpus_needed", "min_vram_gb", "disk_gb", "egress_gb",
-    "setup_hours",
+    "name", "title", "description", "hours", "workload", "limits", "gpus_needed", "min_vram_gb",
+    "disk_gb", "egress_gb", "setup_hours",
 )  # fmt: skip
-_HOURS_KEYS = ("hours", "gpus", "basis", "lower_bound", "note", "source")
+_RATES = {f"{unit}_per_second": unit for unit in ("samples", "tokens", "requests")}
+_HOURS_KEYS = ("hours", *_RATES, "gpus", "basis", "lower_bound", "note", "source")
 
 
 class _Hours:
@@ -225,7 +256,9 @@ class _Hours:
         return MappingProxyType({key: entry for key, (_, _, entry) in self.entries.items()})
 
 
-def job_from_text(text: str, catalogue: GpuCatalogue | None = None) -> Job:
+def job_from_text(
+    text: str, catalogue: GpuCatalogue | None = None, knowledge: Knowledge | None = None
+) -> Job:
     """A job from the text of a TOML file. Raises JobError, also on text that is not TOML."""
     import tomllib
 
@@ -233,40 +266,72 @@ def job_from_text(text: str, catalogue: GpuCatalogue | None = None) -> Job:
         data = tomllib.loads(text, parse_float=Decimal)
     except (ValueError, ArithmeticError, RecursionError) as error:
         raise JobError(f"not TOML: {error}") from None
-    return job_from_toml(data, catalogue)
+    return job_from_toml(data, catalogue, knowledge)
 
 
-def job_from_toml(data: Mapping[str, Any], catalogue: GpuCatalogue | None = None) -> Job:
+def job_from_toml(
+    data: Mapping[str, Any],
+    catalogue: GpuCatalogue | None = None,
+    knowledge: Knowledge | None = None,
+) -> Job:
     """A job from parsed TOML (read with ``parse_float=Decimal``; job_from_text does).
 
-    ``name`` and ``[hours]`` are required. With a *catalogue*, a GPU that nobody knows is refused
-    with the nearest names. An entry of ``[hours]`` is a number of hours, or a table with
-    ``hours``, ``gpus``, ``basis``, ``lower_bound``, ``note`` and ``source``.
+    ``name`` and ``[hours]`` are required, or ``[workload]``, which needs *knowledge*. With a
+    *catalogue*, a GPU that nobody knows is refused with the nearest names. An entry of ``[hours]``
+    is a number of hours, or a table with ``hours`` (or a rate of what the workload counts),
+    ``gpus``, ``basis``, ``lower_bound``, ``note`` and ``source``.
     Raises JobError naming the key, and for a mistyped key the nearest valid one.
     """
-    _known_keys(data, _JOB_KEYS, "")
-    name = _text(data, "name", "")
+    known_keys(data, _JOB_KEYS, "")
+    name = read_text(data, "name", "")
     if not _NAME.fullmatch(name):
         raise JobError(f"name: {name!r} must be lower-case letters, digits, '-', '_' or '.'")
-    gpus_needed = _count(data, "gpus_needed", "")
-    hours = _table(data.get("hours"), "hours")
-    if not hours:
+    gpus_needed = read_count(data, "gpus_needed", "")
+    task = _task(data, knowledge)
+    hours = read_table(data.get("hours"), "hours")
+    if not hours and task is None:
         raise JobError("hours: give at least one GPU, such as  [hours]  A100 = 12")
     table = _Hours(catalogue)
     for gpu, value in hours.items():
-        table.add(gpu, _entry(gpu, value, gpus_needed))
-    vram = _amount(data, "min_vram_gb", MAX_GB) if "min_vram_gb" in data else None
-    return Job(
+        table.add(gpu, _entry(gpu, value, gpus_needed, task))
+    vram = read_amount(data, "min_vram_gb", MAX_GB) if "min_vram_gb" in data else None
+    job = Job(
         name=name,
         hours=table.table(),
-        title=_text(data, "title", name),
-        description=_text(data, "description", ""),
+        title=read_text(data, "title", name),
+        description=read_text(data, "description", ""),
         gpus_needed=gpus_needed,
         min_vram_gb=vram,
-        disk_gb=_amount(data, "disk_gb", MAX_GB),
-        egress_gb=_amount(data, "egress_gb", MAX_GB),
-        setup_hours=_amount(data, "setup_hours", MAX_SETUP_HOURS),
+        disk_gb=read_amount(data, "disk_gb", MAX_GB),
+        egress_gb=read_amount(data, "egress_gb", MAX_GB),
+        setup_hours=read_amount(data, "setup_hours", MAX_SETUP_HOURS),
+        limits=_limits(data),
+        task=task,
+        count_given=task is not None and "gpus_needed" in data,
+        estimator=knowledge.estimator if knowledge is not None and task is not None else None,
     )
+    if task is not None:
+        from tracker.domain import evidence
+
+        evidence.check(job, catalogue)
+    return job
+
+
+def _task(data: Mapping[str, Any], knowledge: Knowledge | None) -> Task | None:
+    """What ``[workload]`` says; None where there is none, and for ``kind = "hours"``."""
+    if "workload" not in data:
+        return None
+    from tracker.domain.job_workload import task_from_toml
+
+    return task_from_toml(read_table(data["workload"], "workload", "what is run"), knowledge)
+
+
+def _limits(data: Mapping[str, Any]) -> Limits | None:
+    if "limits" not in data:
+        return None
+    from tracker.domain.job_limits import limits_from_toml
+
+    return limits_from_toml(read_table(data["limits"], "limits", "what an offer must be"))
 
 
 def parse_hours(text: str, catalogue: GpuCatalogue) -> Mapping[str, RuntimeHours]:
@@ -279,7 +344,7 @@ def parse_hours(text: str, catalogue: GpuCatalogue) -> Mapping[str, RuntimeHours
         gpu, equals, hours = (piece.strip() for piece in part.partition("="))
         if not (gpu and equals and hours):
             raise JobError(f"hours: {part.strip()!r} is not GPU=HOURS, as in A100=12,H100=4")
-        table.add(gpu, RuntimeHours(_hours(hours, f"hours: {gpu}")))
+        table.add(gpu, RuntimeHours(read_hours(hours, f"hours: {gpu}")))
     return table.table()
 
 
@@ -302,96 +367,50 @@ def _gpu_keys(name: str, catalogue: GpuCatalogue | None) -> tuple[str, ...]:
     return tuple(sorted(keys))
 
 
-def _entry(gpu: str, value: Any, gpus_needed: int) -> RuntimeHours:
+def _entry(gpu: str, value: Any, gpus_needed: int, task: Task | None) -> RuntimeHours:
     where = f"hours.{gpu}"
     if not isinstance(value, Mapping):
-        return RuntimeHours(_hours(value, where), gpus=gpus_needed)
-    _known_keys(value, _HOURS_KEYS, f"{where}.")
-    if "hours" not in value:
-        raise JobError(f"{where}: hours is missing")
-    gpus = _count(value, "gpus", f"{where}.", gpus_needed)
+        return RuntimeHours(read_hours(value, where), gpus=gpus_needed)
+    known_keys(value, _HOURS_KEYS, f"{where}.")
+    gpus = read_count(value, "gpus", f"{where}.", gpus_needed)
     if gpus < gpus_needed:
         raise JobError(
             f"{where}.gpus: {gpus}, but the job needs {gpus_needed} GPUs; "
             f"give the hours that {gpus_needed} take together"
         )
-    basis = _text(value, "basis", Basis.STATED, f"{where}.")
+    basis = read_text(value, "basis", Basis.STATED, f"{where}.")
     if basis not in GIVEN_BASES:
         raise JobError(f"{where}.basis: {basis!r} is none of {', '.join(GIVEN_BASES)}")
     lower_bound = value.get("lower_bound", False)
     if not isinstance(lower_bound, bool):
         raise JobError(f"{where}.lower_bound: {lower_bound!r} is not true or false")
     return RuntimeHours(
-        hours=_hours(value["hours"], f"{where}.hours"),
+        hours=_hours_of(value, where, task),
         gpus=gpus,
         basis=Basis(basis),
         lower_bound=lower_bound,
-        note=_text(value, "note", "", f"{where}.") or None,
-        source=_text(value, "source", "", f"{where}.") or None,
+        note=read_text(value, "note", "", f"{where}.") or None,
+        source=read_text(value, "source", "", f"{where}.") or None,
     )
 
 
-def _known_keys(data: Mapping[str, Any], known: Iterable[str], where: str) -> None:
-    known = tuple(known)
-    for key in data:
-        if key not in known:
-            import difflib
-
-            near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-            raise JobError(f"{where}{key}: unknown key; {hint}")
-
-
-def _table(value: Any, where: str) -> Mapping[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise JobError(f"{where}: must be a table of GPU = hours")
-    return value
-
-
-def _text(
-    data: Mapping[str, Any], key: str, default: str, where: str = "", limit: int = MAX_TEXT
-) -> str:
-    value = data.get(key, default)
-    if not isinstance(value, str):
-        raise JobError(f"{where}{key}: {value!r} is not text")
-    if len(value) > limit:
-        raise JobError(f"{where}{key}: longer than {limit} characters")
-    return value.strip()
-
-
-def _hours(value: Any, where: str) -> Decimal:
-    hours = _number(value, where)
-    if hours <= 0:
-        raise JobError(f"{where}: {_plain(hours)} h; a job takes more than 0 hours")
-    if hours > MAX_HOURS:
-        raise JobError(f"{where}: {_plain(hours)} h is more than ten years; give hours")
-    return hours
-
-
-def _amount(data: Mapping[str, Any], key: str, limit: Decimal) -> Decimal:
-    amount = _number(data.get(key, 0), key)
-    if not 0 <= amount <= limit:
-        raise JobError(f"{key}: {_plain(amount)} is not between 0 and {_plain(limit)}")
-    return amount
-
-
-def _number(value: Any, where: str) -> Decimal:
-    try:
-        number = parse_decimal(value)
-    except ValueError as error:
-        raise JobError(f"{where}: {error}") from None
-    # Endless digits or a wild exponent would break exact sums, and the screen when shown.
-    if len(number.as_tuple().digits) > 30 or (number and not -20 <= number.adjusted() <= 20):
-        raise JobError(f"{where}: {str(value)[:40]} is out of range")
-    return number
-
-
-def _count(data: Mapping[str, Any], key: str, where: str, default: int = 1) -> int:
-    value = data.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise JobError(f"{where}{key}: {value!r} is not a whole number")
-    if not 1 <= value <= MAX_GPUS_NEEDED:
-        raise JobError(f"{where}{key}: {value} is not between 1 and {MAX_GPUS_NEEDED}")
-    return value
+def _hours_of(entry: Mapping[str, Any], where: str, task: Task | None) -> Decimal:
+    """The hours of an entry, or those that its rate (of all its GPUs together) makes."""
+    rates = [key for key in _RATES if key in entry]
+    if len(rates) + ("hours" in entry) > 1:
+        both = " and ".join((["hours"] if "hours" in entry else []) + rates)
+        raise JobError(f"{where}: {both} say the same thing; keep one")
+    if not rates:
+        if "hours" not in entry:
+            raise JobError(f"{where}: hours is missing")
+        return read_hours(entry["hours"], f"{where}.hours")
+    key = rates[0]
+    amount = task.units.get(_RATES[key]) if task is not None else None
+    if amount is None:
+        raise JobError(f"{where}.{key}: the workload does not say how many {_RATES[key]} there are")
+    rate = read_number(entry[key], f"{where}.{key}")
+    if rate <= 0:
+        raise JobError(f"{where}.{key}: {plain(rate)} is not above 0")
+    with localcontext() as context:
+        context.prec = 28
+        return read_hours(round(amount / rate / 3600, 9), f"{where}.{key}")

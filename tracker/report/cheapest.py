@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import NamedTuple
@@ -33,7 +34,11 @@ _BOUND = Context(prec=40, rounding=ROUND_FLOOR)
 
 
 class Row(NamedTuple):
-    """One way to run the job. ``rank`` starts at 1 and counts within what the filters left."""
+    """One way to run the job. ``rank`` starts at 1 and counts within what the filters left.
+
+    ``low_usd`` and ``high_usd`` are the bill at both ends of an estimate's hours; None where the
+    hours have no range. ``tie``: the cheapest row may cost more, as far as anybody can tell.
+    """
 
     rank: int
     offer: StoredOffer
@@ -41,6 +46,9 @@ class Row(NamedTuple):
     estimate: RuntimeEstimate
     stale: bool
     discount_percent: Decimal | None = None
+    low_usd: Decimal | None = None
+    high_usd: Decimal | None = None
+    tie: bool = False
 
 
 class Comparison(NamedTuple):
@@ -95,7 +103,7 @@ def cheapest_report(
     *left_out* those of this question's GPUs and *shelves* are those of all (see ``select``).
     Raises UnknownGpu when a filter names a GPU that nobody knows.
     """
-    filters = _with_needs(filters, job)
+    filters = with_needs(filters, job)
     selection = select(
         offers, filters, catalogue, now,
         total_offers=total_offers, left_out=left_out, shelves=shelves,
@@ -103,7 +111,7 @@ def cheapest_report(
     costing = _Costing(job, catalogue, discounts or DiscountBook())
     bounded = costing.bounded(selection)
     ranking = costing.all(bounded) if top is None else costing.cheapest(bounded, top)
-    rows = tuple(_row(i, ranked, now) for i, ranked in enumerate(ranking.rows, 1))
+    rows = _ties([_row(i, ranked, job, now) for i, ranked in enumerate(ranking.rows, 1)])
     return CheapestReport(
         job=job,
         filters=filters,
@@ -117,12 +125,26 @@ def cheapest_report(
     )
 
 
-def _with_needs(filters: Filters, job: Job) -> Filters:
-    """*filters* with the memory that the job needs."""
-    if job.min_vram_gb is None:
-        return filters
-    least = max(job.min_vram_gb, filters.min_vram_gb or Decimal(0))
-    return filters._replace(min_vram_gb=least)
+def with_needs(filters: Filters, job: Job) -> Filters:
+    """*filters* with what the job needs. Markets, tiers, regions and an interconnect asked for
+    take the place of the job's own; of two minima the larger one holds."""
+    limits = job.limits
+    if limits is not None:
+        filters = filters._replace(
+            markets=filters.markets or limits.markets,
+            tiers=filters.tiers or limits.tiers,
+            regions=filters.regions or limits.regions,
+            interconnect=filters.interconnect or limits.interconnect,
+            min_ram_gib=_larger(filters.min_ram_gib, limits.min_ram_gib),
+            min_network_mbps=_larger(filters.min_network_mbps, limits.min_network_mbps),
+            dedicated=filters.dedicated or limits.dedicated,
+            ecc=filters.ecc or limits.ecc,
+        )
+    return filters._replace(min_vram_gb=_larger(filters.min_vram_gb, job.min_vram_gb))
+
+
+def _larger(one: Decimal | None, other: Decimal | None) -> Decimal | None:
+    return max((x for x in (one, other) if x is not None), default=None)
 
 
 class Priced(NamedTuple):
@@ -142,7 +164,7 @@ class _Costing:
         self.job = job
         self.catalogue = catalogue
         self._discounts = discounts
-        self._estimates: dict[str, RuntimeEstimate | NoEstimate] = {}
+        self._ways: dict[tuple[str, int], tuple[RuntimeEstimate, ...] | NoEstimate] = {}
 
     def bounded(self, selection: Selection) -> list[Bounded]:
         """The offers that have a bill, each with an amount in USD that it is never below.
@@ -152,22 +174,33 @@ class _Costing:
         """
         found: list[Bounded] = []
         least_hours: dict[tuple[str, Decimal, int | None], Decimal] = {}
+        budget = self.job.limits.budget_usd if self.job.limits is not None else None
         for o in selection.kept:
-            estimate = self._estimate(o.gpu_key)
-            if isinstance(estimate, NoEstimate):
-                selection.excluded["with no hours given for the GPU"] += 1
-            elif problem := _unbillable(o, self.job, estimate):
+            ways = self._ways_on(o)
+            if isinstance(ways, NoEstimate):
+                selection.excluded[ways.short] += 1
+            elif problem := _no_way(o, self.job, ways):
                 selection.excluded[problem] += 1
             else:
                 alike = (o.gpu_key, o.gpu_count, o.commitment_hours)
                 hours = least_hours.get(alike)
                 if hours is None:
-                    hours = least_hours[alike] = least_machine_hours(
-                        o.gpu_count, o.commitment_hours, self.job, estimate
+                    hours = least_hours[alike] = min(
+                        least_machine_hours(o.gpu_count, o.commitment_hours, self.job, way)
+                        for way in ways
                     )
-                usd = _usd(o, self._discounts.percent_for(o))
-                found.append((_BOUND.multiply(usd, hours), o))
+                usd = _BOUND.multiply(_usd(o, self._discounts.percent_for(o)), hours)
+                if budget is not None and self._over(o, usd, budget):
+                    selection.excluded["over the job's budget"] += 1
+                else:
+                    found.append((usd, o))
         return found
+
+    def _over(self, o: StoredOffer, bound: Decimal, budget: Decimal) -> bool:
+        if bound > budget:
+            return True
+        exact = self._costed(o)[1]
+        return isinstance(exact, Bill) and exact.at_least_usd > budget
 
     def cheapest(self, bounded: Iterable[Bounded], top: int) -> Ranking[Priced]:
         """The *top* cheapest, by exact bills."""
@@ -177,20 +210,72 @@ class _Costing:
         """All of them, by exact bills."""
         return rank((self._candidate(o) for _, o in bounded), self.job)
 
-    def _costed(self, o: StoredOffer) -> tuple[Candidate[Priced], Bill | Unpriceable]:
-        one = self._candidate(o)
-        return one, bill(one.inputs, self.job, one.estimate)
-
     def _candidate(self, o: StoredOffer) -> Candidate[Priced]:
-        estimate = self._estimate(o.gpu_key)
-        assert isinstance(estimate, RuntimeEstimate)  # noqa: S101 - bounded() left out the others
-        return candidate_of(o, estimate, self._discounts)
+        ways = self._ways_on(o)
+        if not isinstance(ways, NoEstimate) and len(ways) == 1:
+            return candidate_of(o, ways[0], self._discounts)
+        return self._costed(o)[0]
 
-    def _estimate(self, gpu_key: str) -> RuntimeEstimate | NoEstimate:
-        known = self._estimates.get(gpu_key)
+    def _costed(self, o: StoredOffer) -> tuple[Candidate[Priced], Bill | Unpriceable]:
+        ways = self._ways_on(o)
+        assert not isinstance(ways, NoEstimate)  # noqa: S101 - bounded() left out the others
+        return best_way(o, ways, self.job, self._discounts)
+
+    def _ways_on(self, o: StoredOffer) -> tuple[RuntimeEstimate, ...] | NoEstimate:
+        count = max(1, int(o.gpu_count))
+        # How many GPUs a machine has matters to estimates only.
+        alike = (o.gpu_key, count if self.job.task is not None else 1)
+        known = self._ways.get(alike)
         if known is None:
-            known = self._estimates[gpu_key] = runtime_for(self.job, gpu_key, self.catalogue)
+            known = self._ways[alike] = ways_on(self.job, o.gpu_key, count, self.catalogue)
         return known
+
+
+def ways_on(
+    job: Job, gpu_key: str, gpu_count: int, catalogue: Catalogue
+) -> tuple[RuntimeEstimate, ...] | NoEstimate:
+    """The counts of GPUs, with their hours, by which *job* can be run on such machines."""
+    if job.task is not None:
+        from tracker.domain import evidence
+
+        return evidence.options(job, gpu_key, gpu_count, catalogue)
+    estimate = runtime_for(job, gpu_key, catalogue)
+    if isinstance(estimate, NoEstimate):
+        return estimate
+    deadline = job.limits.deadline_hours if job.limits is not None else None
+    if deadline is not None and job.setup_hours + estimate.hours > deadline:
+        return NoEstimate(f"takes {estimate.hours} h on {gpu_key}", "over the job's deadline")
+    return (estimate,)
+
+
+def best_way(
+    o: StoredOffer, ways: Sequence[RuntimeEstimate], job: Job, discounts: DiscountBook
+) -> tuple[Candidate[Priced], Bill | Unpriceable]:
+    """The cheapest of several ways to run *job* on *o*; of equal ones that with fewer machines,
+    then the faster one."""
+    found = []
+    for way in ways:
+        one = candidate_of(o, way, discounts)
+        found.append((one, bill(one.inputs, job, way)))
+    if len(found) == 1:
+        return found[0]
+    billed = [(one, cost) for one, cost in found if isinstance(cost, Bill)]
+    if not billed:
+        return found[0]
+    return min(
+        billed,
+        key=lambda f: (bool(f[1].partial), f[1].at_least_usd, f[1].machines, f[1].runtime_hours),
+    )
+
+
+def _no_way(o: StoredOffer, job: Job, ways: Sequence[RuntimeEstimate]) -> str | None:
+    """Why none of *ways* can be billed on *o*; None where one can."""
+    problem = None
+    for way in ways:
+        problem = _unbillable(o, job, way)
+        if problem is None:
+            return None
+    return problem
 
 
 def _unbillable(o: StoredOffer, job: Job, estimate: RuntimeEstimate) -> str | None:
@@ -243,12 +328,44 @@ def _usd(o: StoredOffer, discount_percent: Decimal | None) -> Decimal:
     return usd if discount_percent is None else usd * (100 - discount_percent) / 100
 
 
-def _row(position: int, ranked: Ranked[Priced], now: datetime) -> Row:
+def _row(position: int, ranked: Ranked[Priced], job: Job, now: datetime) -> Row:
     priced = ranked.candidate.item
+    estimate = ranked.candidate.estimate
     return Row(
-        position, priced.offer, ranked.bill, ranked.candidate.estimate,
+        position, priced.offer, ranked.bill, estimate,
         is_stale(priced.offer, now), priced.discount_percent,
+        low_usd=_at(estimate.low_hours, ranked, job),
+        high_usd=_at(estimate.high_hours, ranked, job),
     )  # fmt: skip
+
+
+def _at(hours: Decimal | None, ranked: Ranked[Priced], job: Job) -> Decimal | None:
+    """The bill if the job took *hours*."""
+    if hours is None:
+        return None
+    inputs, estimate = ranked.candidate.inputs, ranked.candidate.estimate
+    found = bill(inputs._replace(max_duration_hours=None), job, replace(estimate, hours=hours))
+    return found.at_least_usd if isinstance(found, Bill) else None
+
+
+def _ties(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """*rows* with those marked that nobody can tell from the first.
+
+    Two offers of one GPU and count are off by the same factor: their order stands.
+    """
+    if not rows:
+        return ()
+    best = rows[0]
+    return tuple(row._replace(tie=_same_cost(best, row)) for row in rows)
+
+
+def _same_cost(best: Row, row: Row) -> bool:
+    if best.high_usd is None and row.low_usd is None:
+        return False
+    alike = (best.offer.gpu_key, best.estimate.gpus) == (row.offer.gpu_key, row.estimate.gpus)
+    high = best.bill.at_least_usd if best.high_usd is None else best.high_usd
+    low = row.bill.at_least_usd if row.low_usd is None else row.low_usd
+    return not alike and low <= high
 
 
 def _best_by_gpu(
@@ -261,7 +378,7 @@ def _best_by_gpu(
     best = [ranked for group in groups.values() for ranked in costing.cheapest(group, 1).rows]
     best.sort(key=lambda r: order(r.candidate, r.bill))
     place = {row.offer.key: row.rank for row in rows}
-    return tuple(_row(place.get(r.candidate.key, 0), r, now) for r in best)
+    return tuple(_row(place.get(r.candidate.key, 0), r, costing.job, now) for r in best)
 
 
 def _compare(
@@ -275,7 +392,7 @@ def _compare(
         ranking = costing.cheapest([one for one in bounded if one[1].gpu_key in keys], 1)
         if not ranking.rows:
             return None
-        sides.append(_row(0, ranking.rows[0], now))
+        sides.append(_row(0, ranking.rows[0], costing.job, now))
     left, right = sides
     return Comparison(
         left, right, break_even(left.bill, right.bill), speed_up(left.bill, right.bill)
@@ -286,8 +403,8 @@ def bill_now(
     offer: StoredOffer, job: Job, catalogue: Catalogue, discounts: DiscountBook
 ) -> Bill | None:
     """The bill of *job* on one offer whatever the filters say; None when it has none."""
-    estimate = runtime_for(job, offer.gpu_key, catalogue)
-    if isinstance(estimate, NoEstimate) or _unbillable(offer, job, estimate):
+    ways = ways_on(job, offer.gpu_key, max(1, int(offer.gpu_count)), catalogue)
+    if isinstance(ways, NoEstimate) or _no_way(offer, job, ways):
         return None
-    found = bill(candidate_of(offer, estimate, discounts).inputs, job, estimate)
+    found = best_way(offer, ways, job, discounts)[1]
     return found if isinstance(found, Bill) else None

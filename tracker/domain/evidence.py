@@ -1,0 +1,331 @@
+"""The hours of a job with a workload, on a GPU kind and count, in the order of evidence.
+
+Hours given for that GPU and count (measured before published before stated) > the same for
+another GPU or count, carried over by the ratio of the modelled speeds > modelled. Hours that are a
+lower bound are taken where they were given and carried nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import NamedTuple, cast
+
+from tracker.domain.gpu import Catalogue
+from tracker.domain.job import (
+    Basis,
+    GpuCatalogue,
+    Job,
+    NoEstimate,
+    RuntimeEstimate,
+    RuntimeHours,
+    is_slice,
+)
+from tracker.domain.job_fields import MAX_HOURS, JobError, plain
+from tracker.domain.job_workload import Task
+from tracker.domain.runtime.estimator import Estimator
+from tracker.domain.runtime.types import (
+    Answer,
+    DoesNotFit,
+    Estimate,
+    Hpc,
+    Inference,
+    Link,
+    NotPossible,
+    Sharding,
+    Training,
+    Workload,
+)
+from tracker.domain.runtime.types import Basis as Modelled
+
+NOT_FIT = "on which the job does not fit"
+NOT_POSSIBLE = "on which the job cannot run"
+SLICE = "sold as a slice of a GPU"
+LATE = "over the job's deadline"
+
+USUAL_COUNTS = (1, 2, 4, 8)
+# From so many GPUs on, a machine is taken to have a fast network to others of its kind.
+_NETWORKED = 8
+_MOST_MACHINES = 8
+
+_RANK = {Basis.MEASURED: 0, Basis.PUBLISHED: 1, Basis.STATED: 2}
+# Hours given that are so far from the modelled ones are in another unit.
+_TOO_LONG, _TOO_SHORT = 25, 0.1
+
+
+class Found(NamedTuple):
+    """Hours, or why there are none; and where they were worked out the way there."""
+
+    hours: RuntimeEstimate | NoEstimate
+    answer: Answer | None = None
+
+
+def runtime(job: Job, gpu_key: str, catalogue: GpuCatalogue) -> RuntimeEstimate | NoEstimate:
+    """The hours on *gpu_key* alone: on the count given, else on the smallest usual one it fits."""
+    return first_fit(job, gpu_key, catalogue).hours
+
+
+def first_fit(job: Job, gpu_key: str, catalogue: GpuCatalogue) -> Found:
+    """``runtime`` with the way there."""
+    counts = _counts_given(job, gpu_key, catalogue) or USUAL_COUNTS
+    found = [find(job, gpu_key, counts[0], catalogue)]
+    for gpus in counts[1:]:
+        if isinstance(found[-1].hours, RuntimeEstimate):
+            break
+        found.append(find(job, gpu_key, gpus, catalogue))
+    return found[-1]
+
+
+def options(
+    job: Job, gpu_key: str, gpu_count: int, catalogue: GpuCatalogue
+) -> tuple[RuntimeEstimate, ...] | NoEstimate:
+    """The ways to run *job* on machines with *gpu_count* of *gpu_key*, within its deadline.
+
+    Where no count is given: 1, 2, 4, 8 and all GPUs of one machine; several machines where the
+    job needs them for its memory or its deadline, and they may be expected to work together.
+    """
+    given = _counts_given(job, gpu_key, catalogue)
+    inside = given or _inside(gpu_count)
+    ways, why = _ways(job, gpu_key, inside, gpu_count, catalogue)
+    in_time = _in_time(job, ways)
+    if not in_time and not given:
+        more = list(_machines_full(job, ways, why, gpu_count))
+        others, _ = _ways(job, gpu_key, more, gpu_count, catalogue)
+        ways += others
+        in_time = _in_time(job, others)
+    if in_time:
+        return tuple(in_time)
+    if ways:
+        least = min(way.hours for way in ways)
+        return NoEstimate(f"takes {plain(round(least, 2))} h at best on {gpu_key}", LATE)
+    return why.hours if isinstance(why.hours, NoEstimate) else NoEstimate("no count was tried")
+
+
+def find(job: Job, gpu_key: str, gpus: int, catalogue: GpuCatalogue, per_machine: int = 8) -> Found:
+    """The hours on *gpus* of *gpu_key*, *per_machine* of them to a machine.
+
+    A key that leaves the form factor open gets the hours of the slowest part it may be.
+    """
+    whole = cast("Catalogue", catalogue)
+    if job.task is None or job.estimator is None:
+        raise ValueError(f"{job.name} has no workload")
+    if is_slice(gpu_key):
+        return Found(NoEstimate("a slice of a GPU: estimates are for whole GPUs", SLICE))
+    entry = _entry(job, gpu_key, catalogue)
+    if entry is not None and entry.gpus == gpus:
+        return Found(_given(entry))
+    link = Link(gpus_per_machine=max(1, min(per_machine, gpus)))
+    parts = _parts(gpu_key, whole)
+    answers = [_answer(job, job.task, job.estimator, key, gpus, link, whole) for key in parts]
+    if not answers:
+        return Found(NoEstimate(f"no source gives the figures of {gpu_key}", NOT_POSSIBLE))
+    worst = max(answers, key=_slowness)
+    note = "form factor not stated: the slowest part is assumed" if parts != [gpu_key] else ""
+    return Found(_hours(job.task, worst, note), worst)
+
+
+def check(job: Job, catalogue: GpuCatalogue | None) -> None:
+    """Refuse a job whose hours contradict its workload. Raises JobError."""
+    task, estimator = job.task, job.estimator
+    if task is None or estimator is None:
+        return
+    certain = {name: entry for name, entry in job.hours.items() if not entry.lower_bound}
+    if task.reference_open and not certain:
+        raise JobError(
+            "hours: a job of kind = family is known by a measurement; give hours (or "
+            "samples_per_second) on the GPU that it was made on"
+        )
+    if task.reference_open or task.service_hours is not None or catalogue is None:
+        return
+    for name, entry in certain.items():
+        key = _exact(name, cast("Catalogue", catalogue))
+        speed = key and estimator.speed(task.workload, key, entry.gpus)
+        if not speed:
+            continue
+        ratio = float(entry.hours) * speed
+        too_long = ratio > _TOO_LONG and not isinstance(task.workload, Hpc)
+        if too_long or ratio < _TOO_SHORT:
+            unit = "minutes" if too_long else "days, or is the workload too large"
+            raise JobError(
+                f"hours.{name}: {plain(entry.hours)} h, where the workload should take about "
+                f"{1 / speed:.3g} h; are these {unit}?"
+            )
+
+
+# --- counts -----------------------------------------------------------------------------------
+
+
+def _counts_given(job: Job, gpu_key: str, catalogue: GpuCatalogue) -> tuple[int, ...]:
+    """The counts that the job is about: its own, and those that hours are given for."""
+    if job.count_given or job.gpus_needed > 1:
+        return (job.gpus_needed,)
+    entry = _entry(job, gpu_key, catalogue)
+    # A measurement of one's own on this GPU decides; a published one is one way of several.
+    return (entry.gpus,) if entry is not None and entry.basis is Basis.MEASURED else ()
+
+
+def _inside(gpu_count: int) -> tuple[int, ...]:
+    return tuple(sorted({n for n in (*USUAL_COUNTS, gpu_count) if n <= gpu_count}))
+
+
+def _machines_full(
+    job: Job, ways: Sequence[RuntimeEstimate], why: Found, gpu_count: int
+) -> Iterator[int]:
+    """Counts of several whole machines that may do what one does not."""
+    needs = why.answer.smallest_count if isinstance(why.answer, DoesNotFit) else None
+    if not ways:  # it does not fit on one
+        if needs is not None and gpu_count >= _NETWORKED:
+            machines = -(-needs // gpu_count)
+            if machines <= _MOST_MACHINES:
+                yield machines * gpu_count
+        return
+    copies = job.task is not None and isinstance(job.task.workload, Inference)
+    if copies or gpu_count >= _NETWORKED:
+        yield from (n * gpu_count for n in (2, 4, _MOST_MACHINES))
+
+
+def _ways(
+    job: Job, gpu_key: str, counts: Iterable[int], gpu_count: int, catalogue: GpuCatalogue
+) -> tuple[list[RuntimeEstimate], Found]:
+    """The counts that have hours, and the last reason why one has none."""
+    ways: list[RuntimeEstimate] = []
+    why = Found(NoEstimate("no count was tried"))
+    for gpus in counts:
+        found = find(job, gpu_key, gpus, catalogue, gpu_count)
+        if isinstance(found.hours, RuntimeEstimate):
+            ways.append(found.hours)
+        else:
+            why = found
+    return ways, why
+
+
+def _in_time(job: Job, ways: Iterable[RuntimeEstimate]) -> list[RuntimeEstimate]:
+    deadline = job.limits.deadline_hours if job.limits is not None else None
+    if deadline is None:
+        return list(ways)
+    return [way for way in ways if job.setup_hours + way.hours <= deadline]
+
+
+# --- one GPU and count ------------------------------------------------------------------------
+
+
+def _entry(job: Job, gpu_key: str, catalogue: GpuCatalogue) -> RuntimeHours | None:
+    """The hours given for exactly this GPU: its own, or its family's if it is the reference."""
+    entry = job.hours.get(gpu_key)
+    if entry is None:
+        family = gpu_key.split("-", 1)[0]
+        reference = catalogue.reference(family)
+        if reference is not None and reference.gpu.key == gpu_key:
+            entry = job.hours.get(family)
+    return entry
+
+
+def _given(entry: RuntimeHours) -> RuntimeEstimate:
+    return RuntimeEstimate(
+        entry.hours, entry.basis, entry.note, entry.lower_bound, entry.gpus, entry.source
+    )
+
+
+def _parts(gpu_key: str, catalogue: Catalogue) -> list[str]:
+    if catalogue.spec(gpu_key) is not None:
+        return [gpu_key]
+    gpu = catalogue.gpu(gpu_key)
+    if gpu is None:
+        return []
+    return [
+        part.gpu.key
+        for part in catalogue.specs()
+        if part.gpu.family == gpu.family and part.gpu.vram_gb == gpu.vram_gb and not part.rare
+    ]
+
+
+def _slowness(answer: Answer) -> float:
+    return answer.hours if isinstance(answer, Estimate) else float("inf")
+
+
+def _answer(
+    job: Job, task: Task, estimator: Estimator, gpu: str, gpus: int, link: Link,
+    catalogue: Catalogue,
+) -> Answer:  # fmt: skip
+    anchor = _anchor(job, gpu, gpus, catalogue)
+    if task.reference_open and anchor is None:
+        return NotPossible(gpu, "nobody says how long it takes on any GPU: give [hours] for one")
+
+    def ask(workload: Workload) -> Answer:
+        if anchor is None:
+            return estimator.estimate(workload, gpu, gpus, link)
+        where, entry = anchor
+        hours = float(entry.hours)
+        carried = estimator.scale(workload, where, entry.gpus, hours, gpu, gpus, link)
+        if isinstance(carried, NotPossible) and not task.reference_open:
+            return estimator.estimate(workload, gpu, gpus, link)
+        return carried
+
+    workload = task.workload
+    found = ask(workload)
+    if isinstance(found, DoesNotFit) and isinstance(workload, Training) and gpus > 1:
+        return ask(replace(workload, sharding=Sharding.FSDP)) if task.sharding_open else found
+    return found
+
+
+def _anchor(job: Job, gpu: str, gpus: int, catalogue: Catalogue) -> tuple[str, RuntimeHours] | None:
+    """The hours given that say most of this GPU and count: the best basis, then the nearest."""
+    family = gpu.split("-", 1)[0]
+
+    def order(known: tuple[str, RuntimeHours]) -> tuple[int, bool, bool, bool, str]:
+        key, entry = known
+        return (
+            _RANK[entry.basis], key != gpu, key.split("-", 1)[0] != family, entry.gpus != gpus, key,
+        )  # fmt: skip
+
+    known = (
+        (key, entry)
+        for name, entry in job.hours.items()
+        if not entry.lower_bound and (key := _exact(name, catalogue))
+    )
+    return min(known, key=order, default=None)
+
+
+def _exact(name: str, catalogue: Catalogue) -> str | None:
+    """The part that hours given under *name* hold for; None where that is not said."""
+    if catalogue.spec(name) is not None:
+        return name
+    reference = catalogue.reference(name)
+    return None if reference is None else reference.gpu.key
+
+
+def _hours(task: Task, answer: Answer, note: str) -> RuntimeEstimate | NoEstimate:
+    if isinstance(answer, DoesNotFit):
+        return NoEstimate(answer.reason, NOT_FIT)
+    if isinstance(answer, NotPossible):
+        return NoEstimate(answer.reason, NOT_POSSIBLE)
+    if not 0 < answer.hours <= float(MAX_HOURS):
+        return NoEstimate(f"takes {answer.hours / 8760:,.0f} years on {answer.gpu}", NOT_POSSIBLE)
+    bases = {Modelled.MODELLED: Basis.MODELLED, Modelled.MEASURED: Basis.MEASURED}
+    said = [f"{answer.gpus} x {answer.gpu}, {_rate(answer)}, bound by {answer.bound}"]
+    if not answer.calibrated:
+        said.append("no measurement of this GPU at such a job")
+    said += [*filter(None, (note,)), *answer.notes]
+    kept = task.service_hours
+    return RuntimeEstimate(
+        hours=_decimal(answer.hours) if kept is None else kept,
+        basis=bases.get(answer.basis, Basis.SCALED),
+        note="; ".join(said),
+        gpus=answer.gpus,
+        low_hours=_decimal(answer.low) if kept is None else None,
+        high_hours=_decimal(answer.high) if kept is None else None,
+        version=answer.version,
+    )
+
+
+def _rate(answer: Estimate) -> str:
+    if answer.unit == "jobs/s":
+        return f"{answer.group} carried over by the ratio of speeds"
+    rate = answer.per_second
+    return f"{rate:,.0f} {answer.unit}" if rate >= 10 else f"{rate:.3g} {answer.unit}"
+
+
+def _decimal(hours: float) -> Decimal:
+    """Six digits: more say nothing."""
+    return Decimal(f"{hours:.6g}")
