@@ -230,11 +230,15 @@ def _print_coverage(name: str, errors: Sequence[Error], band_of: Callable[[Error
     print(table(("group", "configurations", "errors", "x and /", "held", "within"), lines))
 
 
+def _of_family(family: str) -> Callable[[Option], bool]:
+    return lambda option: option.family == family
+
+
 def _print_groups(found: HeldOut) -> None:
     families = sorted({o.family for known in found.options.values() for o, _ in known})
     lines = []
     for family in families:
-        score = ratio_score(found.options, lambda option, family=family: option.family == family)
+        score = ratio_score(found.options, _of_family(family))
         if score is not None:
             right = "-" if math.isnan(score.cheapest) else f"{score.cheapest:.0%}"
             lines.append(

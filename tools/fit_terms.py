@@ -43,7 +43,7 @@ class Sample:
 
 def sample_of(rows: Sequence[Row]) -> Sample:
     """The usable rows of GPUs whose figures are known."""
-    usable = tuple(row for row in rows if row.usable and _known(row.gpu))
+    usable = tuple(row for row in rows if row.usable and row.positive and _known(row.gpu))
     return Sample(usable, tuple(physical_rows(usable)), tuple(options(usable)))
 
 

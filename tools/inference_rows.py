@@ -43,7 +43,7 @@ class InferenceRow:
 
     @property
     def absolute(self) -> bool:
-        return self.row["quality"] == "ok"
+        return not self.row.ratio_only
 
 
 def inference_row(row: Row) -> InferenceRow | None:
@@ -62,7 +62,7 @@ def inference_row(row: Row) -> InferenceRow | None:
     gpus = row.gpus
     concurrency = row.number("batch")
     if row.family == SERVING:
-        if prompt is None or answer is None:
+        if not prompt or not answer:
             prompt, answer = _SHAREGPT
         requests = row.speed * gpus / answer
     elif row.family == DECODE:

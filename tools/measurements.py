@@ -55,6 +55,11 @@ class Row:
         return self.fields["quality"].startswith("ok")
 
     @property
+    def positive(self) -> bool:
+        """Whether there is a value that a speed can be made of."""
+        return float(self.fields["value"] or 0) > 0
+
+    @property
     def ratio_only(self) -> bool:
         return self.fields["quality"] != "ok"
 
@@ -165,7 +170,7 @@ def options(rows: Sequence[Row]) -> list[Option]:
     """The options of every configuration that has at least two GPUs, in a fixed order."""
     found: dict[str, dict[tuple[str, str], list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        if row.usable and row.speed > 0:
+        if row.usable and row.positive:
             found[row.config][row.gpu, row.precision].append(row)
     return [
         Option(

@@ -40,7 +40,7 @@ class TrainingRow:
 
     @property
     def absolute(self) -> bool:
-        return self.row["quality"] == "ok"
+        return not self.row.ratio_only
 
 
 def training_row(row: Row) -> TrainingRow | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tracker.domain.runtime.figures import Figures
 from tracker.domain.runtime.inference import InferenceCoefficients
@@ -34,8 +35,7 @@ _REFERENCE_TFLOPS = 312.0
 _REFERENCE_GBPS = 2039.0
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(NamedTuple):
     """One line: ``log`` of a factor, or a slope, and what it rests on."""
 
     log: float
@@ -43,8 +43,7 @@ class Term:
     groups: int
 
 
-@dataclass(frozen=True, slots=True)
-class Band:
+class Band(NamedTuple):
     """The truth lies between the estimate / factor and the estimate x factor."""
 
     factor: float
