@@ -20,8 +20,10 @@ def hurry() -> None:
     deliver.MAX_BACKOFF = timedelta(seconds=0.5)
     deliver.MIN_PAUSE = timedelta(seconds=0.05)
     deliver.SEND_TIMEOUT = timedelta(seconds=2)
+    deliver.MESSAGES_PER_MINUTE = 1200  # every try counts
     deliver.LEASE = timedelta(seconds=3)
-    alerting.Pace = partial(deliver.Pace, poll=timedelta(seconds=0.25))  # type: ignore[misc]
+    pace = partial(deliver.Pace, poll=timedelta(seconds=0.25))
+    setattr(alerting, "Pace", pace)  # noqa: B010 - a type is what it declares
     alerting.AGAIN_S = 0.5
 
 

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from tests.support.fixtures import ROOT
 from tests.support.hook import Hook
 from tests.support.mail import MailServer
 from tests.support.pg import bindir_of_tests
-from tests.support.replay import ReplayServer
+from tests.support.replay import Answer, ReplayServer, Request
 from tracker.store.embedded import Embedded
 
 RULE = "h100-cheaper-than-a100"
@@ -54,15 +54,55 @@ class Noted:
     rows: Mapping[str, str]
 
 
+class Inbox(Hook):
+    """A webhook that keeps what it accepted; ``on_post`` answers in its place."""
+
+    on_post: Callable[[Request], Answer] | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tries = 0
+        self.taken: list[Request] = []
+        self.handle("POST", self.path, self._accept)
+
+    @property
+    def bodies(self) -> list[dict[str, Any]]:
+        return [request.json() for request in list(self.taken)]
+
+    @property
+    def ids(self) -> list[str]:
+        return [request.headers["x-gpucost-event"] for request in list(self.taken)]
+
+    def _accept(self, request: Request) -> Answer:
+        self.tries += 1
+        answer = Answer(b"ok") if self.on_post is None else self.on_post(request)
+        if answer.status == 200:
+            self.taken.append(request)
+        return answer
+
+
+class Mailbox(MailServer):
+    """``on_mail`` is called with a mail in hand, before its sender hears that it was taken."""
+
+    on_mail: Callable[[], None] | None = None
+
+    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802
+        reply = await super().handle_DATA(server, session, envelope)
+        if self.on_mail is not None:
+            self.on_mail()
+        return reply
+
+
 class Stage(World):
     """The providers *names* ask the same prices; their server, the webhook and the mailbox run
     elsewhere. The daemons share the embedded PostgreSQL of ``folder``."""
 
     def __init__(
-        self, folder: Path, server: ReplayServer, names: Iterable[str], hook: Hook,
-        mail: MailServer, *, rule: str = AT_ONCE,
+        self, folder: Path, server: ReplayServer, names: Iterable[str], hook: Inbox,
+        mail: Mailbox, *, rule: str = AT_ONCE,
     ) -> None:  # fmt: skip
         self.hook, self.mail, self.rule = hook, mail, rule
+        self.alert_settings = ""  # more lines of [alerts]
         self.module = "tests.e2e.hasty"
         self.embedded = Embedded(folder / "d", bindir=bindir_of_tests())
         environment = {"GPUCOST_DATA_DIR": str(folder / "d")}
@@ -82,6 +122,7 @@ class Stage(World):
 allow_private_targets = true
 group_wait_seconds = 0
 default_channels = ["hook", "mail"]
+{self.alert_settings}
 [alerts.channels.hook]
 type = "webhook"
 url = "{self.hook.address}"
@@ -119,7 +160,7 @@ to = "ops@example.org"
 
     def url(self) -> str:
         """Where the server listens, once it does."""
-        return until(lambda: self.embedded.status().url, "the server does not run")
+        return until(lambda: self.embedded.status().url or "", "the server does not run")
 
     def waiting_for(self, kind: str, count: int, daemon: Running) -> None:
         """Wait until the rule has *count* events of *kind* and their notices have left."""
@@ -207,7 +248,10 @@ def staged(
     folder: Path, names: Iterable[str] = ("alpha", "beta"), *, rule: str = AT_ONCE
 ) -> Iterator[Stage]:
     """A stage with its servers; its PostgreSQL is stopped in the end."""
-    with ReplayServer() as server, Hook() as hook, MailServer() as mail:
+    hook, mail = Inbox(), Mailbox()
+    with ReplayServer() as server, hook, mail:
+        for receiver in (server, hook):  # whoever asked may be dead when the answer is ready
+            receiver._server.handle_error = lambda *_: None  # type: ignore[method-assign]
         stage = Stage(folder, server, names, hook, mail, rule=rule)
         try:
             yield stage
