@@ -112,7 +112,8 @@ def test_whose_outage_an_error_of_the_store_is() -> None:
     ("seconds", "text"),
     [
         (-3, "0 s"), (0.4, "0 s"), (89, "89 s"), (90, "2 min"), (5369, "89 min"),
-        (5400, "1 h 30 min"), (172_799, "47 h 59 min"), (172_800, "2 d 0 h"), (10**6, "11 d 13 h"),
+        (5400, "1 h 30 min"), (172_799, "47 h 59 min"), (172_800, "2 d 0 h"),
+        (259_199.999, "3 d 0 h"), (10**6, "11 d 13 h"),
     ],
 )  # fmt: skip
 def test_how_long_it_lasted(seconds: float, text: str) -> None:

@@ -49,11 +49,12 @@ class Outages:
 
 def lasted(seconds: float) -> str:
     """A duration for people: 45 s, 12 min, 3 h 20 min, 2 d 4 h."""
-    minutes, hours = round(seconds / 60), int(seconds // 3600)
-    if seconds < 90:
-        return f"{max(round(seconds), 0)} s"
+    whole = max(round(seconds), 0)
+    minutes, hours = round(whole / 60), whole // 3600
+    if whole < 90:
+        return f"{whole} s"
     if minutes < 90:
         return f"{minutes} min"
     if hours < 48:
-        return f"{hours} h {int(seconds % 3600 // 60)} min"
+        return f"{hours} h {whole % 3600 // 60} min"
     return f"{hours // 24} d {hours % 24} h"
