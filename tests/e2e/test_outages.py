@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 
 import pytest
 
@@ -36,11 +35,6 @@ def rows(stage: Stage, channel: str) -> list[str]:
 def pause(end: float) -> None:
     """Let time pass until that moment (monotonic)."""
     time.sleep(max(0.0, end - time.monotonic()))
-
-
-def asked_since(stage: Stage, count: int) -> bool:
-    """Whether the providers have been asked that often."""
-    return len(stage.server.requests) >= count
 
 
 @contextmanager
@@ -75,7 +69,7 @@ def test_a_webhook_that_fails_for_most_of_a_day_gets_it_in_the_end(stage: Stage)
         until(lambda: 'gpucost_outbox_dead{channel="hook"} 0.0' in daemon.get("/metrics")[1])
     assert not daemon.lines("ERROR")
     print(f"\n{tries} tries in a day of {0.6 * DAY_S:.0f} s")
-    assert tries > 5
+    assert tries >= 3
 
 
 def test_after_a_whole_day_it_is_parked_and_its_end_tells_of_it(stage: Stage) -> None:
