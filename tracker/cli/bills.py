@@ -22,6 +22,7 @@ COLUMNS = (
     "total_usd", "at_least_usd", "partial", "price_usd_per_gpu_hour", "price_usd_per_machine_hour",
     "machines", "runtime_hours", "billed_hours", "basis", "lower_bound", "seen_at", "age_seconds",
     "stale", "valid_as_of", "availability", "stock", "discount_percent", "source", "offer_id",
+    "low_usd", "high_usd", "tie",
 )  # fmt: skip
 
 UNRANKED = "…"
@@ -43,6 +44,7 @@ _WIDE_COLUMNS = (
     render.Column("ID"),
 )  # fmt: skip
 _LAST_COLUMN = render.Column("OFFER")
+_RANGE_COLUMN = (render.Column("RANGE", right=True),)
 
 
 def ref(key: bytes) -> str:
@@ -77,6 +79,13 @@ def row(r: Row, now: datetime) -> dict[str, Any]:
         "basis": b.basis,
         "basis_note": r.estimate.note,
         "basis_source": r.estimate.source,
+        "gpus_used": max(r.estimate.gpus, 1),
+        "runtime_low_hours": render.quantity(r.estimate.low_hours),
+        "runtime_high_hours": render.quantity(r.estimate.high_hours),
+        "low_usd": render.usd_text(r.low_usd),
+        "high_usd": render.usd_text(r.high_usd),
+        "tie": r.tie,
+        "estimate_version": r.estimate.version,
         "lower_bound": b.lower_bound,
         "age_seconds": int((now - known_at(o)).total_seconds()),
         "seen_at": o.seen_at,
@@ -122,6 +131,8 @@ def _job(job: Job) -> dict[str, Any]:
         "disk_gb": render.quantity(job.disk_gb),
         "egress_gb": render.quantity(job.egress_gb),
         "setup_hours": render.quantity(job.setup_hours),
+        "workload": job.task.kind if job.task is not None else None,
+        "limits": job.limits._asdict() if job.limits is not None else None,
         "hours": {
             gpu: {
                 "hours": render.quantity(h.hours), "gpus": h.gpus, "basis": h.basis,
@@ -160,6 +171,8 @@ def print_table(
         render.say()
         shown = {r.offer.key for r in report.rows}
         others = [r for r in report.best_by_gpu if r.offer.key not in shown]
+        if not report.filters.gpus:  # all GPUs there are: nobody asked for each of them
+            others = []
         _ranking([*report.rows, *others], report.now, wide=wide)
         render.say()
         if explain:
@@ -174,19 +187,36 @@ def print_table(
 
 
 def _ranking(rows: Sequence[Row], now: datetime, *, wide: bool) -> None:
+    ranges = any(r.low_usd is not None for r in rows)
     render.print_table(
-        (*_COLUMNS, *(_WIDE_COLUMNS if wide else ()), _LAST_COLUMN),
-        [[*_cells(r, now), *(_wide_cells(r) if wide else ()), ref(r.offer.key)] for r in rows],
+        (
+            *_COLUMNS, *(_RANGE_COLUMN if ranges else ()), *(_WIDE_COLUMNS if wide else ()),
+            _LAST_COLUMN,
+        ),
+        [
+            [
+                *_cells(r, now), *([range_text(r)] if ranges else ()),
+                *(_wide_cells(r) if wide else ()), ref(r.offer.key),
+            ]
+            for r in rows
+        ],
         dim=frozenset(i for i, r in enumerate(rows) if r.stale),
         wide=wide,
-    )
+    )  # fmt: skip
+
+
+def range_text(r: Row) -> str:
+    """The bill at both ends of the estimate."""
+    if r.low_usd is None or r.high_usd is None:
+        return render.DASH
+    return f"{render.usd(r.low_usd)} to {render.usd(r.high_usd)}"
 
 
 def _cells(r: Row, now: datetime) -> list[str]:
     o, b = r.offer, r.bill
     gpus = render.count(o.gpu_count)
     return [
-        str(r.rank or UNRANKED), o.gpu_key,
+        f"{r.rank or UNRANKED}{'~' if r.tie else ''}", o.gpu_key,
         gpus if b.machines == 1 else f"{b.machines} x {gpus}",
         o.provider, o.region or render.DASH, o.tier, o.market.replace("_", "-"),
         render.usd(b.price.per_gpu(b.gpu_count).usd, 4) + ("*" if r.discount_percent else ""),
@@ -223,6 +253,8 @@ def _explain(rows: Iterable[Row]) -> None:
         render.say(f"    id: {r.offer.native_id}")
         note = f" ({r.estimate.note})" if r.estimate.note else ""
         source = f"; source: {r.estimate.source}" if r.estimate.source else ""
+        if r.estimate.version:
+            source += f"; calibration {r.estimate.version}"
         render.say(f"    hours: {render.hours(r.bill.runtime_hours)} {r.bill.basis}{note}{source}")
         for line in r.bill.lines:
             amount = render.usd(line.amount_usd, 4)

@@ -96,7 +96,7 @@ def _job(app: App, name: str | None, hours_text: str | None, options: Mapping[st
     """The job that the argument and the options describe."""
     try:
         if name is not None:
-            _readable(name)
+            readable(name)
             job = app.job(name)
         elif hours_text is not None:
             job = Job(name="hours", title="Job", hours={})
@@ -117,10 +117,12 @@ def _job(app: App, name: str | None, hours_text: str | None, options: Mapping[st
                               ("egress", "egress_gb"), ("setup", "setup_hours"))
         if options[option] is not None
     }  # fmt: skip
+    if options["gpus"] is not None and job.task is not None:
+        changes["count_given"] = True
     return replace(job, **changes)
 
 
-def _readable(name: str) -> None:
+def readable(name: str) -> None:
     """Refuse a path that is no ordinary small file before anybody reads it."""
     try:
         found = Path(name).expanduser().stat()
@@ -138,15 +140,17 @@ def _readable(name: str) -> None:
 
 def _answer(app: App, job: Job, filters: Filters, options: Mapping[str, Any]) -> CheapestReport:
     from tracker.report.asked import ask
-    from tracker.report.cheapest import cheapest_report
+    from tracker.report.cheapest import cheapest_report, with_needs
     from tracker.report.discounts import DiscountBook
     from tracker.report.health import check_providers
     from tracker.store import reads
 
     as_of = options["as_of"]
     now = as_of or datetime.now(UTC)
-    names = filters.gpus or tuple(job.hours)
-    wanted = frozenset().union(*(app.catalogue.select(name) for name in names))
+    filters = with_needs(filters, job)
+    # A job that can be estimated is about all GPUs, one with hours about those that have some.
+    names = filters.gpus or (tuple(job.hours) if job.task is None else ())
+    wanted = frozenset().union(*(app.catalogue.select(name) for name in names)) if names else None
     with app.reading() as connection:
         check_providers(connection, filters.providers)
         asked = ask(connection, filters, wanted, now, as_of)
@@ -162,7 +166,8 @@ def _answer(app: App, job: Job, filters: Filters, options: Mapping[str, Any]) ->
 
 def _pair(app: App, job: Job, asked: tuple[str, ...] | None) -> tuple[str, str] | None:
     if asked is None:
-        return ("H100", "A100") if {"H100", "A100"} <= job.hours.keys() else None
+        known = job.task is not None or {"H100", "A100"} <= job.hours.keys()
+        return ("H100", "A100") if known else None
     if len(asked) != 2:
         raise click.BadParameter("name two GPUs, such as H100,A100", param_hint="--compare")
     if app.catalogue.select(asked[0]) & app.catalogue.select(asked[1]):

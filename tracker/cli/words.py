@@ -31,7 +31,7 @@ def sentence(report: CheapestReport) -> str:
     kinds = [ln.kind for ln in b.lines if ln.kind in (LineKind.DISK, LineKind.EGRESS)]
     extras = f" + {render.usd(b.extras_usd)} for {' and '.join(kinds)}" if kinds else ""
     text = (
-        f"{report.job.title or report.job.name}: {total(b)} on {machine} at {place}, "
+        f"{report.job.title or report.job.name}: {total(b)}{_range(best)} on {machine} at {place}, "
         f"{count}{render.hours(b.billed_hours)} x {render.usd(b.price.usd, 4)}/h{extras}"
     )
     rows = (*report.rows[1:], *report.best_by_gpu)
@@ -46,6 +46,12 @@ def sentence(report: CheapestReport) -> str:
                 f" at {sure.offer.provider}"
             )
     return text + "."
+
+
+def _range(row: Row) -> str:
+    if row.low_usd is None or row.high_usd is None:
+        return ""
+    return f" ({render.usd(row.low_usd)} to {render.usd(row.high_usd)})"
 
 
 def _more(best: Bill, other: Bill) -> str:
@@ -76,6 +82,8 @@ def remarks(report: CheapestReport) -> Iterable[str]:
     yield from _missing(report)
     rows = report.rows + report.best_by_gpu
     yield from _of_hours(report, rows)
+    if report.job.task is not None:
+        yield from _of_estimates(report)
     if any(r.discount_percent for r in rows):
         yield "* less a negotiated discount from your price book."
     if any(r.bill.partial for r in rows):
@@ -105,6 +113,36 @@ def _of_hours(report: CheapestReport, rows: Iterable[Row]) -> Iterable[str]:
         yield f"#1 is on {separate_machines(report.rows[0].bill.machines)}."
 
 
+def _of_estimates(report: CheapestReport) -> Iterable[str]:
+    ranged = [r for r in report.rows if r.low_usd is not None]
+    if ranged:
+        bases = " or ".join(sorted({str(r.bill.basis) for r in ranged}))
+        yield (
+            f"Hours are {bases}; a range is one that held 8 of 10 measured jobs of its kind, or a "
+            "factor of 2. gpucost estimate shows the way to them."
+        )
+    ties = sum(r.tie for r in report.rows)
+    if ties:
+        them = "it" if ties == 1 else "them"
+        yield f"~ marks a tie: the ranges of #1 and {them} overlap, and either may be cheaper."
+    limits = report.job.limits
+    if limits is not None and limits.runs_per_month and report.rows:
+        yield _per_month(report.rows[0], limits.runs_per_month)
+    if limits is not None and limits.deadline_hours is not None:
+        late = [r.rank for r in report.rows if (r.estimate.high_hours or 0) > limits.deadline_hours]
+        if late:
+            rows = ", ".join(f"#{rank}" for rank in late)
+            yield f"At the long end of the range {rows} would miss the deadline."
+
+
+def _per_month(best: Row, runs: int) -> str:
+    if best.offer.market not in ("on_demand", "spot"):
+        return (
+            f"{runs} runs a month: what is paid by the term is paid once, however many fit in it."
+        )
+    return f"{runs} runs a month on #1 come to {render.usd(best.bill.at_least_usd * runs)}."
+
+
 def _missing(report: CheapestReport) -> Iterable[str]:
     """The GPUs asked for of which no row tells anything: no hours, or no offer."""
     from tracker import data
@@ -123,8 +161,12 @@ def _missing(report: CheapestReport) -> Iterable[str]:
             keys = catalogue.select(name)
         except UnknownGpu:  # an alias of the user's own, which says no more here
             continue
-        if all(isinstance(runtime_for(report.job, key, catalogue), NoEstimate) for key in keys):
-            hours.append(name)
+        whys = [runtime_for(report.job, key, catalogue) for key in sorted(keys)]
+        if all(isinstance(why, NoEstimate) for why in whys):
+            if report.job.task is None:
+                hours.append(name)
+            else:
+                yield f"{name}: " + next(why.reason for why in whys if isinstance(why, NoEstimate))
         elif not families & {gpu.family for key in keys if (gpu := catalogue.gpu(key))}:
             offers.append(name)
     if offers and report.rows:

@@ -62,7 +62,8 @@ def make_plan(app: App) -> Plan:
     }
     channels, unusable = app.channels
     rules, wrong = app.alert_rules()
-    jobs = {name: app.job(name) for name in job_names()}
+    # Estimated jobs are about every GPU there is: metrics tell them only where a rule asks.
+    jobs = {name: job for name in job_names() if (job := app.job(name)).task is None}
     jobs |= {rule.job.name: rule.job for rule in rules if rule.job is not None}
     problems = tuple(app.redactor(str(problem)) for problem in (*unusable, *wrong))
     return Plan(

@@ -1,0 +1,248 @@
+"""``gpucost estimate``: how long a job takes on each GPU, and the way to that number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tracker.app import App, NothingRecorded
+from tracker.cli import render
+from tracker.cli.cheapest import readable
+from tracker.cli.exits import EXIT_NO_MATCH, EXIT_USAGE, Exit
+from tracker.cli.options import CommaList
+from tracker.domain.gpu import UnknownGpu
+from tracker.domain.job import Job, JobError, NoEstimate, RuntimeEstimate
+
+if TYPE_CHECKING:
+    from tracker.domain.runtime.types import Estimate
+    from tracker.report.estimates import OnGpu
+
+_COLUMNS = (
+    render.Column("GPU"), render.Column("GPUS", right=True), render.Column("HOURS", right=True),
+    render.Column("RANGE", 1, right=True), render.Column("BASIS", 2),
+    render.Column("BOUND BY", 4), render.Column("GiB OF", 5, right=True),
+    render.Column("$/GPU-H", 3, right=True), render.Column("TOTAL", 1, right=True),
+    render.Column("PROVIDER", 3),
+)  # fmt: skip
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("job")
+@click.option(
+    "--gpu", type=CommaList(), multiple=True, help="Families or exact GPUs: A100,H100-SXM-80GB."
+)
+@click.option(
+    "--gpus", type=click.IntRange(1, 10_000), metavar="N", help="GPUs that work together."
+)
+@click.option("--prices/--no-prices", default=True, help="The cheapest offer of each beside it.")
+@click.option(
+    "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True,
+    help="What to print.",
+)  # fmt: skip
+@click.pass_obj
+def estimate(obj: dict[str, Any], /, job: str, **options: Any) -> None:
+    """How long JOB takes on each GPU, how sure that is, and how it was worked out.
+
+    JOB is a built-in job's name or a job file. Without --gpus the smallest of 1, 2, 4 and 8 GPUs
+    that the job fits. The way to the number is shown for the first GPU of the table.
+    """
+    app = App(obj["config"])
+    names = tuple(name for group in options["gpu"] for name in group)
+    try:
+        readable(job)
+        wanted = app.job(job)
+        found, remark = _found(app, _with_count(wanted, options["gpus"]), names, options["prices"])
+    except JobError as error:
+        raise Exit(EXIT_USAGE, str(error)) from None
+    except UnknownGpu as error:
+        raise Exit(EXIT_USAGE, str(error)) from None
+    if options["output"] == "json":
+        render.print_json(_document(wanted, found, remark))
+    else:
+        _print(wanted, found, remark)
+    if not any(isinstance(on.hours, RuntimeEstimate) for on in found):
+        raise Exit(EXIT_NO_MATCH, f"{wanted.name} runs on none of these GPUs")
+
+
+def _with_count(job: Job, gpus: int | None) -> Job:
+    if gpus is None:
+        return job
+    return replace(job, gpus_needed=gpus, count_given=job.task is not None)
+
+
+def _found(
+    app: App, job: Job, names: Sequence[str], prices: bool
+) -> tuple[list[OnGpu], str | None]:
+    """The job on each GPU, and why there are no prices beside it where there are none."""
+    from tracker.report.estimates import estimates, gpu_keys, priced
+    from tracker.store.errors import StoreError
+
+    found = estimates(job, gpu_keys(names, job, app.catalogue), app.catalogue)
+    if not prices:
+        return found, None
+    try:
+        with app.reading() as connection:
+            return priced(found, job, app.catalogue, connection, datetime.now(UTC)), None
+    except NothingRecorded:
+        return found, "No prices yet; ask for some with: gpucost poll"
+    except StoreError as error:
+        return found, f"No prices: {error}"
+
+
+def _print(job: Job, found: Sequence[OnGpu], remark: str | None) -> None:
+    fits = [on for on in found if isinstance(on.hours, RuntimeEstimate)]
+    render.say(f"{job.title or job.name}: hours on each GPU, the fastest first.")
+    if fits:
+        render.say()
+        render.print_table(_COLUMNS, [_cells(on) for on in fits])
+    without = [on for on in found if isinstance(on.hours, NoEstimate)]
+    if without:
+        render.say()
+        for on in without:
+            if isinstance(on.hours, NoEstimate):
+                render.say(f"{_tried(on)}: {on.hours.reason}.")
+    if fits:
+        render.say()
+        _path(job, fits[0])
+    if remark:
+        render.say(remark)
+
+
+def _cells(on: OnGpu) -> list[str]:
+    hours, row = on.hours, on.row
+    assert isinstance(hours, RuntimeEstimate)  # noqa: S101 - the table is of those
+    made = _made(on)
+    low, high = hours.low_hours, hours.high_hours
+    return [
+        on.gpu, str(on.gpus), (">= " if hours.lower_bound else "") + f"{hours.hours:,.2f}",
+        render.DASH if low is None or high is None else f"{low:,.2f} to {high:,.2f}",
+        hours.basis, str(made.bound) if made else render.DASH,
+        f"{made.memory.total:.1f}" if made and made.memory else render.DASH,
+        render.usd(row.bill.price.per_gpu(row.bill.gpu_count).usd, 4) if row else render.DASH,
+        render.usd(row.bill.at_least_usd) if row else render.DASH,
+        row.offer.provider if row else render.DASH,
+    ]  # fmt: skip
+
+
+def _tried(on: OnGpu) -> str:
+    from tracker.domain.runtime.types import DoesNotFit
+
+    gpus = on.answer.gpus if isinstance(on.answer, DoesNotFit) else 1
+    return on.gpu if gpus == 1 else f"{gpus} x {on.gpu}"
+
+
+def _made(on: OnGpu) -> Estimate | None:
+    from tracker.domain.runtime.types import Estimate
+
+    return on.answer if isinstance(on.answer, Estimate) else None
+
+
+def _path(job: Job, on: OnGpu) -> None:
+    """The steps from the workload to the bill on one GPU."""
+    hours, made = on.hours, _made(on)
+    assert isinstance(hours, RuntimeEstimate)  # noqa: S101
+    render.say(f"The way to {render.hours(hours.hours)} on {on.gpus} x {on.gpu}:")
+    steps = [(step.name, step.formula, f"{_figure(step.value)} {step.unit}") for step in
+             made.steps] if made else []  # fmt: skip
+    if made is None:
+        steps.append(("runtime", f"{hours.basis}: {hours.note or 'as given'}",
+                      render.hours(hours.hours)))  # fmt: skip
+    if job.task is not None and job.task.service_hours is not None:
+        steps.append(("service", "kept up so long", render.hours(job.task.service_hours)))
+    steps += list(_money(job, on))
+    width = max(len(name) for name, _, _ in steps)
+    for name, formula, value in steps:
+        render.say(f"{name:<{width}}  {value:<24}  {formula}", indent=2)
+    if made is not None:
+        sure = "measured on this GPU" if made.calibrated else "no measurement of this GPU"
+        render.say(
+            f"  {hours.basis}, bound by {made.bound}; group {made.group}, {sure}, "
+            f"calibration {made.version}."
+        )
+        for note in made.notes:
+            render.say(f"  Note: {note}.")
+    if hours.source:
+        render.say(f"  Source: {hours.source}.")
+    if hours.lower_bound:
+        render.say("  It takes at least so long.")
+
+
+def _money(job: Job, on: OnGpu) -> Iterable[tuple[str, str, str]]:
+    if on.row is None:
+        return
+    b = on.row.bill
+    yield ("price", f"{on.row.offer.provider}, {b.machines} x a machine of {b.gpu_count} GPUs",
+           f"{render.usd(b.price.usd, 4)} per machine-hour")  # fmt: skip
+    count = render.hours(b.billed_hours)
+    yield "billed", "set-up and runtime, rounded up as the seller does", count
+    yield "total", "machines x billed hours x price, disk and egress", render.usd(b.at_least_usd)
+    if on.row.low_usd is not None and on.row.high_usd is not None:
+        yield ("range", "the bill at both ends of the hours",
+               f"{render.usd(on.row.low_usd)} to {render.usd(on.row.high_usd)}")  # fmt: skip
+    units = job.task.units if job.task is not None else {}
+    if "requests" in units:
+        each = b.at_least_usd / units["requests"]
+        yield "per request", "total / requests", render.usd(each, 6)
+        million = b.at_least_usd / units["tokens"] * 1_000_000
+        yield "per million", "total / million output tokens", render.usd(million, 4)
+
+
+def _figure(value: float) -> str:
+    if value == int(value) and abs(value) < 1e6:
+        return f"{int(value):,}"
+    return f"{value:,.4g}"
+
+
+def _document(job: Job, found: Sequence[OnGpu], remark: str | None) -> dict[str, Any]:
+    return {
+        "job": job.name,
+        "title": job.title,
+        "kind": job.task.kind if job.task is not None else "hours",
+        "remark": remark,
+        "estimates": [_entry(on) for on in found],
+    }
+
+
+def _entry(on: OnGpu) -> dict[str, Any]:
+    from tracker.domain.runtime.types import DoesNotFit
+
+    entry: dict[str, Any] = {"gpu": on.gpu, "gpus": on.gpus, "runs": True, "reason": None}
+    if isinstance(on.hours, NoEstimate):
+        entry |= {"runs": False, "reason": on.hours.reason}
+        if isinstance(on.answer, DoesNotFit):
+            entry |= {
+                "need_gib": round(on.answer.need_gib, 2), "have_gib": round(on.answer.have_gib, 2),
+                "smallest_count": on.answer.smallest_count,
+            }  # fmt: skip
+        return entry
+    hours, made = on.hours, _made(on)
+    entry |= {
+        "hours": render.quantity(hours.hours),
+        "low_hours": render.quantity(hours.low_hours),
+        "high_hours": render.quantity(hours.high_hours),
+        "basis": hours.basis, "note": hours.note, "source": hours.source,
+        "lower_bound": hours.lower_bound, "version": hours.version,
+    }  # fmt: skip
+    if made is not None:
+        entry |= {
+            "bound": made.bound, "group": made.group, "calibrated": made.calibrated,
+            "per_second": made.per_second, "unit": made.unit,
+            "vram_gib": round(made.memory.total, 2) if made.memory else None,
+            "steps": [step._asdict() for step in made.steps], "notes": list(made.notes),
+        }  # fmt: skip
+    row = on.row
+    entry |= {
+        "price_usd_per_gpu_hour": render.usd_text(row.bill.price.per_gpu(row.bill.gpu_count).usd)
+        if row
+        else None,
+        "total_usd": render.usd_text(row.bill.total_usd) if row else None,
+        "at_least_usd": render.usd_text(row.bill.at_least_usd) if row else None,
+        "low_usd": render.usd_text(row.low_usd) if row else None,
+        "high_usd": render.usd_text(row.high_usd) if row else None,
+        "provider": row.offer.provider if row else None,
+    }
+    return entry
