@@ -84,7 +84,7 @@ def test_a_wrong_rule_is_named_with_its_field_and_stops_no_other(desk: Desk) -> 
     text = alerts("list")
     assert text.code == 0
     [job] = [line for line in text.lines if "typo.job" in line]
-    assert "did you mean bert-large?" in job
+    assert "did you mean bert-large" in job
     [key] = [line for line in text.lines if "typo.cooldwn" in line]
     assert "did you mean cooldown?" in key
     assert any("[alerts.channels.hook]" in line and "webhook" in line for line in text.lines)

@@ -100,7 +100,7 @@ def test_every_mistake_is_one_line_and_the_code_is_2(tmp_path: Path) -> None:
     wanted = [
         ("alerts.rules.a.when: at character ", "for example"),
         ("alerts.rules.b.when: ", "H10"),
-        ("alerts.rules.c.job: ", "did you mean bert-large?"),
+        ("alerts.rules.c.job: ", "did you mean bert-large"),
         ("alerts.rules.c.channels: no channel is called 'hok'", "did you mean hook?"),
         ("alerts.rules.d.when: no provider is called 'runpodd'", "did you mean runpod?"),
         ("alerts.rules.d.every: 'soon' is not a duration", "30m"),

@@ -88,7 +88,7 @@ def test_until_is_a_time_in_utc_and_the_author_is_the_account(desk: Desk) -> Non
         ([SHIPPED, "--until", "2020-01-01", "--comment", "x"], "has passed"),
         ([SHIPPED, "--until", "tomorrow", "--comment", "x"], "is not a time"),
         (["h100-cheaper", *FOR], f"did you mean {SHIPPED}?"),
-        (["--job", "bert-lage", *FOR], "did you mean bert-large?"),
+        (["--job", "bert-lage", *FOR], "did you mean bert-large"),
         (["--provider", "acmee", *FOR], "did you mean acme or azure?"),
         (["--gpu", "H10", *FOR], "H10"),
         (["--list", "--end", "1"], "not two at once"),
