@@ -8,7 +8,7 @@ import random
 from decimal import Decimal
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tracker.domain.exact import BadFigure
@@ -191,6 +191,7 @@ NOISE = D(1) + D("1e-11")
 
 
 @given(plans(), rates, st.floats(1, 3))
+@example(Plan(D("0.01"), setup_hours=D("0.5")), 5e-324, 2.0)
 def test_more_interruptions_never_cost_less(plan: Plan, per_hour: float, times: float) -> None:
     rarer, oftener = billed(plan, per_hour), billed(plan, per_hour * times)
     assert rarer <= oftener * NOISE

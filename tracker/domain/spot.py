@@ -259,7 +259,8 @@ def _billed(plan: Plan, per_hour: float) -> float:
 
 def _lived(rate: float, hours: float) -> float:
     """The mean hours until an interruption or *hours*, whichever is sooner."""
-    return -math.expm1(-rate * hours) / rate if rate * hours > 0 else hours
+    # Below, the difference is less than a float tells, and the smallest rates have no digits left.
+    return -math.expm1(-rate * hours) / rate if rate * hours > 1e-15 else hours
 
 
 # --- the chance to be in time ---------------------------------------------------------------
