@@ -32,7 +32,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """What may have been meant, or what there is."""
     import difflib
 
-    known = tuple(known)
+    known = tuple(map(str, known))
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
 

@@ -1,0 +1,268 @@
+"""The hours of a job with a workload: what they rest on, on which counts, and where none are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from itertools import pairwise
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.support.catalogue import catalogue
+from tests.support.estimating import FAMILY, HPC, LORA, SERVE, Shipped, job_of
+from tracker import data
+from tracker.domain import evidence
+from tracker.domain.job import (
+    Basis,
+    Job,
+    NoEstimate,
+    RuntimeEstimate,
+    RuntimeHours,
+    job_from_text,
+    runtime_for,
+)
+from tracker.domain.job_limits import Limits
+from tracker.domain.runtime.types import DoesNotFit, Estimate
+
+A100, H100, RTX4090 = "A100-SXM-80GB", "H100-SXM-80GB", "RTX4090-24GB"
+FULL = LORA.replace("lora", "full")
+WHOLE = sorted(spec.gpu.key for spec in catalogue().specs())
+
+
+def hours(job: Job, gpu: str) -> RuntimeEstimate:
+    found = runtime_for(job, gpu, catalogue())
+    assert isinstance(found, RuntimeEstimate), found
+    return found
+
+
+def none(job: Job, gpu: str) -> NoEstimate:
+    found = runtime_for(job, gpu, catalogue())
+    assert isinstance(found, NoEstimate), found
+    return found
+
+
+def ways(job: Job, gpu: str, count: int) -> list[RuntimeEstimate]:
+    found = evidence.options(job, gpu, count, catalogue())
+    assert not isinstance(found, NoEstimate), found
+    return list(found)
+
+
+def built_in(name: str) -> Job:
+    return job_from_text(data.text(f"jobs/{name}.toml"), catalogue(), Shipped())
+
+
+def given_hours(basis: str, hours_: str = "3", gpu: str = A100, more: str = "") -> str:
+    return f'[hours.{gpu}]\nhours = {hours_}\nbasis = "{basis}"\n{more}'
+
+
+# --- the order of evidence ----------------------------------------------------------------------
+
+
+def test_the_model_where_nothing_is_known() -> None:
+    got = hours(job_of(LORA), H100)
+    assert got.basis is Basis.MODELLED
+    assert got.low_hours is not None
+    assert got.high_hours is not None
+    assert got.low_hours < got.hours < got.high_hours
+    assert got.version == Shipped().estimator.calibration.version
+    assert "tokens/s" in str(got.note)
+
+
+@pytest.mark.parametrize("basis", ["measured", "published", "stated"])
+def test_hours_given_hold_on_their_gpu_and_count(basis: str) -> None:
+    got = hours(job_of(LORA, given_hours(basis)), A100)
+    assert (got.hours, got.basis, got.gpus) == (Decimal(3), Basis(basis), 1)
+    assert (got.low_hours, got.high_hours) == (None, None)
+
+
+def test_other_gpus_and_counts_are_scaled_from_them() -> None:
+    plain, known = job_of(LORA), job_of(LORA, given_hours("measured"))
+    expected = Decimal(3) * hours(plain, H100).hours / hours(plain, A100).hours
+    got = hours(known, H100)
+    assert got.basis is Basis.SCALED
+    assert got.hours == pytest.approx(expected, rel=Decimal("0.0001"))
+    two = evidence.find(known, A100, 2, catalogue()).hours
+    assert isinstance(two, RuntimeEstimate)
+    assert two.basis is Basis.SCALED
+    assert two.hours < 3
+
+
+@given(factor=st.decimals("0.5", "4", places=3))
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+def test_a_measurement_moves_all_others_in_proportion(factor: Decimal) -> None:
+    before = job_of(LORA, given_hours("measured", "3"))
+    after = job_of(LORA, given_hours("measured", str(3 * factor)))
+    for gpu in (H100, RTX4090, "L40S-48GB"):
+        assert hours(after, gpu).hours == pytest.approx(
+            hours(before, gpu).hours * factor, rel=Decimal("0.0001")
+        )
+
+
+def test_a_measurement_is_carried_over_before_a_published_figure() -> None:
+    published = given_hours("published", "1.7", H100)
+    both = job_of(LORA, given_hours("measured", "6") + published)
+    measured_alone = job_of(LORA, given_hours("measured", "6"))
+    assert hours(both, RTX4090).hours == hours(measured_alone, RTX4090).hours
+    # Where the figure was published, nothing is carried over.
+    assert hours(both, H100).basis is Basis.PUBLISHED
+
+
+def test_of_equal_evidence_that_on_the_same_gpu_and_family_is_carried_over() -> None:
+    job = job_of(LORA, given_hours("measured", "5") + given_hours("measured", "2.5", H100))
+    other = evidence.find(job, A100, 2, catalogue()).hours
+    alone = evidence.find(job_of(LORA, given_hours("measured", "5")), A100, 2, catalogue()).hours
+    assert other == alone
+    assert hours(job, "A100-PCIE-80GB") == hours(
+        job_of(LORA, given_hours("measured", "5")), "A100-PCIE-80GB"
+    )
+
+
+def test_a_lower_bound_is_carried_nowhere() -> None:
+    bound = given_hours("published", "30", RTX4090, "lower_bound = true\n")
+    job = job_of(LORA, bound)
+    assert hours(job, RTX4090).lower_bound
+    assert hours(job, H100) == hours(job_of(LORA), H100)
+
+
+def test_the_published_bert_figures_are_published() -> None:
+    job = built_in("bert-base-inference")
+    for gpu, rate in ((A100, 1200), (H100, 3000), (RTX4090, 800)):
+        got = hours(job, gpu)
+        assert got.basis is Basis.PUBLISHED
+        assert got.hours == pytest.approx(Decimal(10**8) / rate / 3600, rel=Decimal("1e-8"))
+        assert got.source
+    assert hours(job, "L40S-48GB").basis is Basis.SCALED
+
+
+def test_a_40_gb_card_borrows_no_hours_of_an_80_gb_one() -> None:
+    job = built_in("bert-base-inference")
+    got = hours(job, "A100-PCIE-40GB")
+    assert got.basis is Basis.SCALED
+    assert got.hours > hours(job, A100).hours
+
+
+# --- where there are none -----------------------------------------------------------------------
+
+
+def test_fp8_is_not_possible_on_a100() -> None:
+    job = job_of(LORA + 'precision = "fp8"\n')
+    why = none(job, A100)
+    assert why.short == evidence.NOT_POSSIBLE
+    assert "A100-SXM-80GB does not compute in fp8" in why.reason
+    assert hours(job, H100).hours > 0
+
+
+def test_what_does_not_fit_says_what_would() -> None:
+    why = none(built_in("llama-3.1-70b-qlora"), "RTX3090-24GB")
+    assert why.short == evidence.NOT_FIT
+    assert "fits on" in why.reason
+    assert "RTX3090-24GB has" in why.reason
+
+
+def test_a_slice_an_unknown_gpu_and_ten_years() -> None:
+    assert none(job_of(LORA), "A100-SLICE").short == evidence.SLICE
+    assert none(job_of(LORA), "NOSUCH-8GB").short == evidence.NOT_POSSIBLE
+    for_ever = job_of(HPC.replace("2e17", "2e27"))
+    assert "years" in none(for_ever, H100).reason
+
+
+def test_an_open_form_factor_gets_the_slowest_part() -> None:
+    job = job_of(LORA)
+    parts = [hours(job, key).hours for key in (H100, "H100-PCIE-80GB")]
+    got = hours(job, "H100-80GB")
+    assert got.hours >= max(parts)
+    assert "form factor not stated" in str(got.note)
+
+
+# --- counts ---------------------------------------------------------------------------------------
+
+
+def test_the_smallest_count_that_fits_is_taken() -> None:
+    assert hours(job_of(LORA), H100).gpus == 1
+    got = hours(job_of(FULL), H100)
+    assert got.gpus > 1
+    smaller = evidence.find(job_of(FULL), H100, got.gpus // 2, catalogue())
+    assert isinstance(smaller.answer, DoesNotFit)
+
+
+def test_a_count_given_is_the_only_one_tried() -> None:
+    job = replace(job_of(LORA), gpus_needed=4, count_given=True)
+    assert hours(job, H100).gpus == 4
+    assert [way.gpus for way in ways(job, H100, 1)] == [4]
+    assert [way.gpus for way in ways(job, H100, 8)] == [4]
+
+
+def test_usual_counts_and_all_of_a_machine_are_tried() -> None:
+    assert [way.gpus for way in ways(job_of(LORA), H100, 6)] == [1, 2, 4, 6]
+    assert [way.gpus for way in ways(job_of(LORA), H100, 1)] == [1]
+
+
+def test_several_machines_only_where_memory_or_the_deadline_needs_them() -> None:
+    job = built_in("llama-3.1-8b-full")
+    alone = evidence.options(job, H100, 1, catalogue())
+    assert isinstance(alone, NoEstimate)
+    assert alone.short == evidence.NOT_FIT
+    large = replace(job_of(SERVE.replace("8B", "405B")), limits=None)
+    assert isinstance(evidence.options(large, RTX4090, 8, catalogue()), NoEstimate)
+    # Copies of a model for inference need no network between machines: a deadline may have them.
+    serve = job_of(SERVE)
+    one = ways(serve, H100, 1)[0]
+    hurry = replace(serve, limits=Limits(deadline_hours=one.hours / 3))
+    assert {way.gpus for way in ways(hurry, H100, 1)} <= {4, 8}
+    lora = job_of(LORA)
+    late = replace(lora, limits=Limits(deadline_hours=ways(lora, H100, 1)[0].hours / 3))
+    why = evidence.options(late, H100, 1, catalogue())
+    assert isinstance(why, NoEstimate)
+    assert why.short == evidence.LATE
+    assert min(way.gpus for way in ways(late, H100, 8)) >= 4
+
+
+def test_set_up_counts_towards_the_deadline() -> None:
+    job = replace(job_of(LORA), setup_hours=Decimal(1))
+    takes = ways(job, H100, 1)[0].hours
+    just = replace(job, limits=Limits(deadline_hours=takes + 1))
+    assert ways(just, H100, 1)
+    short = replace(job, limits=Limits(deadline_hours=takes + Decimal("0.9")))
+    assert isinstance(evidence.options(short, H100, 1, catalogue()), NoEstimate)
+
+
+def test_a_service_runs_its_hours_on_as_many_gpus_as_it_needs() -> None:
+    service = SERVE.replace('requests = "1M"', "request_rate = 20\nservice_hours = 100")
+    got = hours(job_of(service), H100)
+    assert (got.hours, got.low_hours, got.high_hours) == (Decimal(100), None, None)
+    assert "busy" in str(got.note)
+    slow = job_of(service.replace("20", "2"))
+    assert hours(slow, H100).gpus < got.gpus
+    why = none(job_of(service.replace("20", "5000")), H100)
+    assert "GPUs would do" in why.reason
+
+
+@pytest.mark.parametrize("workload", [LORA, FULL, SERVE, HPC], ids=["lora", "full", "serve", "hpc"])
+@given(gpu=st.sampled_from(WHOLE))
+@settings(max_examples=60, deadline=None)
+def test_any_gpu_has_hours_within_their_range_or_a_reason(workload: str, gpu: str) -> None:
+    job = job_of(workload)
+    found = evidence.first_fit(job, gpu, catalogue())
+    if isinstance(found.hours, NoEstimate):
+        assert found.hours.reason
+        assert not isinstance(found.answer, Estimate)
+    else:
+        assert found.hours.low_hours is not None
+        assert found.hours.high_hours is not None
+        assert 0 < found.hours.low_hours <= found.hours.hours <= found.hours.high_hours
+
+
+@given(gpu=st.sampled_from(WHOLE))
+@settings(max_examples=40, deadline=None)
+def test_more_gpus_of_one_machine_never_make_a_family_job_slower(gpu: str) -> None:
+    found = evidence.options(job_of(FAMILY, given_hours("measured", "10")), gpu, 8, catalogue())
+    if not isinstance(found, NoEstimate):
+        assert all(a.hours >= b.hours for a, b in pairwise(found))
+
+
+def test_hours_typed_on_the_command_line_are_evidence_too() -> None:
+    typed = replace(job_of(LORA), hours={"A100": RuntimeHours(Decimal(4))})
+    assert hours(typed, A100).basis is Basis.STATED
+    assert hours(typed, H100).basis is Basis.SCALED

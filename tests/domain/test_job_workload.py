@@ -1,0 +1,236 @@
+"""``[workload]`` of a job file: what is read, and what is refused in which words."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.catalogue import catalogue
+from tests.support.estimating import FAMILY, HPC, LORA, SERVE, Shipped, job_of
+from tracker import data
+from tracker.domain.job import Basis, Job, JobError, RuntimeEstimate, job_from_text, runtime_for
+from tracker.domain.job_workload import quantity
+from tracker.domain.runtime.types import Family, Hpc, Inference, Method, Training
+
+GIVEN = "[hours]\nA100-SXM-80GB = 10\n"
+
+
+def task(job: Job) -> object:
+    assert job.task is not None
+    return job.task.workload
+
+
+def changed(workload: str, **lines: str | None) -> str:
+    """*workload* with keys set (as TOML) or, by None, left out."""
+    kept = [line for line in workload.splitlines() if line.split(" =")[0] not in lines]
+    added = [f"{key} = {value}" for key, value in lines.items() if value is not None]
+    return "\n".join((*kept, *added))
+
+
+def test_training_is_read_with_its_defaults() -> None:
+    job = job_of(LORA)
+    workload = task(job)
+    assert isinstance(workload, Training)
+    assert (workload.tokens, workload.seq_len, workload.method) == (5e7, 2048, Method.LORA)
+    assert workload.model.name == "Llama 3.1 8B"
+    assert (workload.precision, workload.batch, workload.checkpointing) == ("bf16", None, True)
+    assert job.task is not None
+    assert job.task.sharding_open
+    assert not job.count_given
+
+
+def test_samples_and_epochs_are_tokens() -> None:
+    by_samples = task(job_of(changed(LORA, tokens=None, samples='"20k"', epochs="3")))
+    assert isinstance(by_samples, Training)
+    assert by_samples.tokens == 20_000 * 3 * 2048
+
+
+def test_inference_offline_and_as_a_service() -> None:
+    offline = job_of(SERVE)
+    workload = task(offline)
+    assert isinstance(workload, Inference)
+    assert (workload.requests, workload.input_tokens, workload.output_tokens) == (1e6, 1024, 256)
+    assert offline.task is not None
+    assert offline.task.units == {"requests": 10**6, "tokens": 256 * 10**6}
+    service = job_of(changed(SERVE, requests=None, request_rate="2.5", service_hours="100"))
+    assert service.task is not None
+    assert service.task.service_hours == 100
+    assert service.task.units["requests"] == Decimal("2.5") * 100 * 3600
+
+
+def test_a_family_and_hpc() -> None:
+    family, hpc = task(job_of(FAMILY, GIVEN)), task(job_of(HPC))
+    assert isinstance(family, Family)
+    assert family.group == "vision_cnn"
+    assert isinstance(hpc, Hpc)
+    assert (hpc.flops, hpc.bytes_moved, hpc.precision) == (2e17, 0, "fp64")
+
+
+def test_kind_hours_is_a_job_of_hours_alone() -> None:
+    job = job_of('kind = "hours"', GIVEN)
+    assert job.task is None
+    assert runtime_for(job, "A100-SXM-80GB", catalogue()) == RuntimeEstimate(
+        Decimal(10), Basis.STATED
+    )
+
+
+def test_models_by_numbers_and_by_config() -> None:
+    by_params = task(job_of(changed(LORA, model='{ params = "7B" }')))
+    assert isinstance(by_params, Training)
+    assert by_params.model.guessed
+    assert by_params.model.params == 7e9
+    sizes = "layers = 32, width = 4096, heads = 32, kv_heads = 8, ffn = 14336, vocab = 128256"
+    shape = f"{{ {sizes}, gated = true }}"
+    by_shape = task(job_of(changed(LORA, model=shape)))
+    assert isinstance(by_shape, Training)
+    assert by_shape.model.params == pytest.approx(8.03e9, rel=0.01)
+    config = {
+        "model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336,
+        "vocab_size": 128256,
+    }  # fmt: skip
+    by_file = task(job_of(changed(LORA, model='"my.json"'), files={"my.json": json.dumps(config)}))
+    assert isinstance(by_file, Training)
+    assert by_file.model.params == pytest.approx(8.03e9, rel=0.01)
+
+
+def test_a_rate_is_hours_of_what_the_workload_counts() -> None:
+    job = job_of(FAMILY, "[hours.A100-SXM-80GB]\nsamples_per_second = 2000\n")
+    assert job.hours["A100-SXM-80GB"].hours == round(Decimal(10**8) / 2000 / 3600, 9)
+    tuned = job_of(LORA, "[hours.H100-SXM-80GB]\ntokens_per_second = 6000\n")
+    assert tuned.hours["H100-SXM-80GB"].hours == round(Decimal(50_000_000) / 6000 / 3600, 9)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ({"kind": '"finetuning"'}, "is no kind of job; did you mean 'finetune'"),
+        ({"kind": '"xyz"'}, "known: training, finetune, inference, family, hpc, hours"),
+        ({"methood": '"lora"'}, "workload.methood: unknown key; did you mean 'method'"),
+        ({"requests": "5"}, "workload.requests: unknown key"),
+        ({"method": '"lorra"'}, "workload.method: 'lorra' is not known; did you mean 'lora'"),
+        ({"method": None}, "workload.method: say which: full, lora, qlora"),
+        ({"model": '"Lama 3.1 8B"'}, "did you mean Llama 3.1 8B"),
+        ({"model": '"BERT base"'}, "use kind = family, group = nlp_encoder_train"),
+        ({"model": '"none.json"'}, "workload.model: none.json: No such file"),
+        ({"model": "7"}, "workload.model: name one"),
+        ({"model": '{ params = "7" }'}, "7 parameters cannot be meant"),
+        ({"model": "{ layers = 3, width = 4096 }"}, "workload.model.heads: is missing"),
+        ({"model": '{ parms = "7B" }'}, "workload.model.parms: unknown key; did you mean 'params'"),
+        ({"tokens": "0"}, "workload.tokens: 0 is not above 0"),
+        ({"tokens": "50"}, "50 tokens, too few for kind = finetune (at least 10k); write k"),
+        ({"tokens": '"50T"'}, "makes 50T tokens, more than any finetune has seen (at most 1T)"),
+        ({"tokens": '"fifty"'}, "'fifty' is not a count such as 5000"),
+        ({"tokens": None}, "workload.tokens: say how many"),
+        ({"samples": "500"}, "workload.tokens: all of them are counted; samples beside it"),
+        ({"seq_len": "4"}, "workload.seq_len: 4 tokens; write 4096 for 4k"),
+        ({"seq_len": "2_000_000"}, "Llama 3.1 8B is made for 131072 tokens"),
+        ({"precision": '"fp7"'}, "workload.precision: 'fp7' is not known; did you mean"),
+        ({"optimiser": '"sgd"'}, "workload.optimiser: of adapters it is Adam"),
+        ({"method": '"qlora"', "precision": '"fp8"'}, "contradict each other"),
+        ({"method": '"full"', "trainable": '"1M"'}, "method = full trains all parameters"),
+        ({"batch": "0"}, "workload.batch: 0 is not above 0"),
+        ({"batch": "1.5"}, "workload.batch: "),
+        ({"checkpointing": '"yes"'}, "workload.checkpointing: 'yes' is not true or false"),
+        ({"stack": '"vlm"'}, "workload.stack: 'vlm' is not known; did you mean 'vllm'"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_mistakes_in_training_are_named(lines: dict[str, str | None], said: str) -> None:
+    with pytest.raises(JobError) as caught:
+        job_of(changed(LORA, **lines))
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ({"requests": None}, "workload.requests: say how many"),
+        ({"request_rate": "3"}, "workload.requests: request_rate and service_hours say it already"),
+        ({"service_hours": "3"}, "workload.service_hours: goes with request_rate only"),
+        ({"requests": None, "request_rate": "3", "concurrency": "4"}, "says it already"),
+        ({"ttft_seconds": "5000"}, "give seconds, not milliseconds"),
+        ({"tpot_seconds": "0"}, "workload.tpot_seconds: 0 is not above 0"),
+        ({"input_tokens": '"200k"'}, "are more than the 131072 that Llama 3.1 8B holds"),
+        ({"input_tokens": None}, "workload.input_tokens: is missing"),
+        ({"method": '"lora"'}, "workload.method: unknown key"),
+        ({"precision": '"int3"'}, "did you mean"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_mistakes_in_inference_are_named(lines: dict[str, str | None], said: str) -> None:
+    with pytest.raises(JobError) as caught:
+        job_of(changed(SERVE, **lines))
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("workload", "rest", "said"),
+    [
+        (FAMILY, "", "known by a measurement; give hours"),
+        (FAMILY, "[hours.A100]\nhours = 3\nlower_bound = true\n", "known by a measurement"),
+        (changed(FAMILY, group='"vision_cn"'), GIVEN, "did you mean 'vision_cnn'"),
+        (changed(FAMILY, samples=None), "[hours.A100]\nsamples_per_second = 3\n",
+         "the workload does not say how many samples there are"),
+        (FAMILY, "[hours.A100]\nsamples_per_second = 3\nhours = 3\n", "say the same thing"),
+        (FAMILY, "[hours.A100]\nsamples_per_second = 0\n", "0 is not above 0"),
+        (changed(HPC, flops=None), "", "workload.flops: say how many operations"),
+        (changed(HPC, flops="50"), "", "takes a GPU no second"),
+        (changed(HPC, flops='"many"'), "", "'many' is not a count"),
+        (changed(HPC, precision='"fp65"'), "", "did you mean 'fp64'"),
+        ('kind = "hours"\nmodel = "x"', GIVEN, "workload.model: unknown key"),
+        (LORA, "[hours]\nA100-SXM-80GB = 270\n", "are these minutes?"),
+        (LORA, "[hours]\nA100-SXM-80GB = 0.2\n", "are these days"),
+        (LORA, "[hours]\nA101 = 3\n", "unknown GPU 'A101'"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_other_jobs_are_named(workload: str, rest: str, said: str) -> None:
+    with pytest.raises(JobError) as caught:
+        job_of(workload, rest)
+    assert said in str(caught.value)
+
+
+def test_pretraining_takes_more_tokens_than_a_fine_tune() -> None:
+    training = changed(LORA, kind='"training"', method='"full"')
+    job_of(changed(training, tokens='"15T"'))
+    with pytest.raises(JobError, match="too few for kind = training"):
+        job_of(changed(training, tokens='"300k"'))
+    with pytest.raises(JobError, match="more than any training has seen"):
+        job_of(changed(training, tokens='"2000T"'))
+
+
+def test_without_knowledge_a_workload_cannot_be_read() -> None:
+    with pytest.raises(JobError, match="cannot be read here"):
+        job_from_text(f'name = "j"\n[workload]\n{LORA}', catalogue())
+
+
+@given(number=st.integers(1, 10**6), unit=st.sampled_from(["", "k", "M", "B", "T"]))
+def test_counts_with_a_unit_are_exact(number: int, unit: str) -> None:
+    times = {"": 1, "k": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}[unit]
+    assert quantity(f"{number}{unit}", "x") == number * times
+    assert quantity(f"{number}.5 {unit.lower()}", "x") == Decimal(2 * number + 1) * times / 2
+
+
+@given(text=st.text(max_size=30))
+def test_any_text_is_a_count_or_an_error_in_one_line(text: str) -> None:
+    try:
+        assert quantity(text, "x") > 0
+    except JobError as error:
+        assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize("name", data.names("jobs", ".toml"))
+def test_every_built_in_job_is_read_and_runs_somewhere(name: str) -> None:
+    job = job_from_text(data.text(name), catalogue(), Shipped())
+    assert f"jobs/{job.name}.toml" == name
+    assert job.title
+    assert job.description
+    found = runtime_for(job, "H100-SXM-80GB", catalogue())
+    assert isinstance(found, RuntimeEstimate)
+    for given_hours in job.hours.values():
+        assert given_hours.source, "hours that are shipped have a source"
