@@ -212,8 +212,8 @@ def test_the_selections_of_a_condition() -> None:
     ("text", "enter", "exit_"),
     [
         ("cost(H100) < cost(A100)", "0.98", "1.02"),
-        ("cost(H100) < $40", "0.98", "1.02"),
-        ("price(H100) < $2", "0.98", "1.02"),
+        ("cost(H100) < $40", "1", "1.02"),
+        ("price(H100) < $2", "1", "1.02"),
         ("cost(H100) drops 10% in 7d", "0.9", "0.918"),
         ("provider(any) stale", "1", "1.000000001"),
     ],

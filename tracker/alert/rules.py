@@ -31,10 +31,10 @@ from tracker.domain.rule.condition import (
     CostAgainstCost,
     CostBelow,
     CostDrops,
-    Margins,
     NewOfferBelow,
     PriceBelow,
     ProviderStale,
+    default_margins,
     parse,
     policy_for,
     selections_of,
@@ -266,7 +266,7 @@ class _Loader:
             table.refuse(MARGINS, f"has no effect on {condition}")
         if isinstance(condition, CostDrops):
             table.refuse(("enter_percent",), f"has no effect on {condition}: the drop is the edge")
-        default = Margins()
+        default = default_margins(condition)
         margins = default
         for name in MARGINS:
             value = table.get(name, fields.number, getattr(default, name))

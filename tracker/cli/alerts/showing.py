@@ -137,12 +137,13 @@ _WITHOUT_EFFECT = {
 
 def _in_force(rule: Rule, table: Mapping[str, Any]) -> dict[str, Any]:
     from tracker.alert.keys import FILTERS, MARGINS, POLICY
-    from tracker.domain.rule.condition import Margins
+    from tracker.domain.rule.condition import default_margins
 
+    margins = default_margins(rule.condition)
     keys: dict[str, Any] = {
         "when": str(rule.condition), "title": rule.title,
         "job": rule.definition.get("job_reference"), "every": rule.every,
-        **{name: table.get(name, getattr(Margins(), name)) for name in MARGINS},
+        **{name: table.get(name, getattr(margins, name)) for name in MARGINS},
         "rank": rule.rank, **{name: getattr(rule.policy, name) for name in POLICY},
         "confidence": rule.confidence, "typed_prices": rule.typed_prices,
         "channels": rule.channels, "template": rule.template,

@@ -48,6 +48,7 @@ __all__ = [
     "NewOfferBelow",
     "PriceBelow",
     "ProviderStale",
+    "default_margins",
     "parse",
     "policy_for",
     "selections_of",
@@ -225,8 +226,19 @@ class Margins:
                 raise ValueError(f"{name} is {percent}; it may be from 0 to {top - 1}")
 
 
+def default_margins(condition: Condition) -> Margins:
+    """The margins of a rule that names none.
+
+    Against a number only the way back has one: who writes ``price(H100) < 2.00`` means 2.00.
+    """
+    if isinstance(condition, CostBelow | PriceBelow):
+        return Margins(enter_percent=Decimal(0))
+    return Margins()
+
+
 def policy_for(condition: Condition, margins: Margins | None = None) -> Policy:
-    """The policy of a rule for *condition* that asks for nothing but *margins* (default: 2 and 2).
+    """The policy of a rule for *condition* that asks for nothing but *margins*
+    (default: ``default_margins``).
 
     What a rule sets beyond that (durations, counts, cooldown …) replaces it field by field, with
     ``dataclasses.replace``. Fires at ``enter = 1 - enter%``, clears at ``exit = 1 + exit%``, but:
@@ -239,7 +251,7 @@ def policy_for(condition: Condition, margins: Margins | None = None) -> Policy:
 
     With both margins 0, exit lies HAIR above enter.
     """
-    margins = margins or Margins()
+    margins = margins or default_margins(condition)
     exit_factor = 1 + margins.exit_percent / 100
     policy = Policy()
     match condition:
