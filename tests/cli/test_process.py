@@ -23,11 +23,13 @@ from tracker.cli.main import _run
 code = _run(sys.argv[1:])
 sys.stdout.flush()
 heavy = {"sqlalchemy", "alembic", "psycopg", "pydantic", "rich", "httpx", "selectolax",
-         "providers", "asyncio", "tracker.domain.offer"}
+         "providers", "asyncio", "tracker.domain.offer", "tracker.domain.runtime",
+         "tracker.domain.models", "tracker.domain.evidence"}
 print(",".join(sorted(heavy & sys.modules.keys())), file=sys.stderr)
 sys.exit(code)
 """
 COMMAND = Path(sys.executable).with_name("gpucost")
+ESTIMATING_ONLY = {"tracker.domain.runtime", "tracker.domain.models", "tracker.domain.evidence"}
 POLLING_ONLY = {"sqlalchemy", "alembic", "pydantic", "httpx", "providers", "selectolax"}
 
 
@@ -67,7 +69,15 @@ def test_an_answer_imports_nothing_that_only_polling_needs(market: str, options:
     assert done.returncode == 0, done.stderr
     assert "H100-SXM-80GB" in done.stdout
     assert "psycopg" in _imported(done)
-    assert not _imported(done) & {*POLLING_ONLY, "tracker.domain.offer"}
+    assert not _imported(done) & {*POLLING_ONLY, *ESTIMATING_ONLY, "tracker.domain.offer"}
+
+
+def test_estimating_imports_what_it_needs_and_nothing_of_polling(market: str) -> None:
+    argv = ["cheapest", "llama-3.1-8b-lora"]
+    done = _process([sys.executable, "-c", SPY, *argv], market)
+    assert done.returncode == 0, done.stderr
+    assert _imported(done) >= ESTIMATING_ONLY
+    assert not _imported(done) & POLLING_ONLY
 
 
 @pytest.mark.parametrize(

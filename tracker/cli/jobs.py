@@ -87,10 +87,7 @@ def check(obj: dict[str, Any], files: tuple[str, ...]) -> None:
         else:
             render.say(f"{file}: ok: {_summary(app, found)}")
     if wrong:
-        what = "job is" if wrong == 1 else "jobs are"
-        raise Exit(
-            EXIT_USAGE, f"{wrong} of {render.counted(len(files), 'file')}: the {what} not usable"
-        )
+        raise Exit(EXIT_USAGE, f"{wrong} of {render.counted(len(files), 'file')} cannot be used")
 
 
 def _read(app: App, name: str) -> Job:

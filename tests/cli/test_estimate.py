@@ -1,0 +1,166 @@
+"""``gpucost estimate`` and ``gpucost jobs``: the way to the hours, and jobs as files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.harness import H100, filled, polled, run
+from tests.support.offers import make_offer
+from tests.support.pg import TestServer
+from tracker.app import job_names
+
+LORA = """name = "mine"
+[workload]
+kind = "finetune"
+model = "Llama 3.1 8B"
+method = "lora"
+tokens = "50M"
+seq_len = 2048
+checkpointing = true
+"""
+
+
+@pytest.fixture(scope="module")
+def market(database_server: TestServer) -> Iterator[str]:
+    offers = [make_offer("h100", "3", gpu=H100), make_offer("dear", "4", gpu=H100)]
+    with filled(database_server, polled("acme", offers)) as url:
+        yield url
+
+
+@pytest.fixture
+def _at_market(market: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUCOST_DATABASE_URL", market)
+
+
+def _estimate(*argv: str) -> dict[str, Any]:
+    answer = run("estimate", *argv, "--no-prices", "-o", "json")
+    assert answer.code == 0, answer.err
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+def _of(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {entry["gpu"]: entry for entry in document["estimates"]}
+
+
+def test_the_published_bert_figures() -> None:
+    large = _of(_estimate("bert-large"))
+    assert {gpu: (e["hours"], e["basis"], e["lower_bound"]) for gpu, e in large.items()} == {
+        "H100-SXM-80GB": (4, "published", False),
+        "A100-SXM-80GB": (12, "published", False),
+        "RTX4090-24GB": (48, "published", True),
+    }
+    base = _of(_estimate("bert-base-inference", "--gpu", "A100-SXM-80GB,H100-SXM,RTX4090-24GB"))
+    for gpu, rate in (("A100-SXM-80GB", 1200), ("H100-SXM-80GB", 3000), ("RTX4090-24GB", 800)):
+        assert base[gpu]["basis"] == "published"
+        assert base[gpu]["hours"] == pytest.approx(1e8 / rate / 3600, abs=1e-5)
+        assert "buyer's guide" in base[gpu]["source"]
+
+
+def test_the_way_leads_step_by_step_to_the_hours() -> None:
+    entry = _of(_estimate("llama-3.1-8b-lora", "--gpu", "H100-SXM-80GB"))["H100-SXM-80GB"]
+    names = [step["name"] for step in entry["steps"]]
+    order = ["model", "method", "precision", "VRAM", "compute", "bandwidth", "GPUs", "runtime"]
+    assert [name for name in names if name in order] == order
+    assert entry["steps"][-1]["value"] == pytest.approx(entry["hours"], rel=1e-5)
+    assert entry["low_hours"] < entry["hours"] < entry["high_hours"]
+    assert entry["bound"] in ("compute", "memory bandwidth", "interconnect", "overhead")
+
+
+@pytest.mark.usefixtures("_at_market")
+def test_price_and_total_stand_at_the_end_of_the_way() -> None:
+    answer = run("estimate", "llama-3.1-8b-lora", "--gpu", "H100-SXM-80GB", "-o", "json")
+    [entry] = answer.json()["estimates"]
+    expected = Decimal(3) * (Decimal(str(entry["hours"])) + Decimal("0.25"))
+    assert Decimal(entry["total_usd"]) == pytest.approx(expected, rel=Decimal("0.00001"))
+    assert (entry["provider"], entry["price_usd_per_gpu_hour"]) == ("acme", "3")
+    table = run("estimate", "llama-3.1-8b-inference", "--gpu", "H100-SXM-80GB").out
+    for word in ("price", "total", "per request", "per million"):
+        assert f"\n  {word} " in table
+
+
+def test_what_does_not_fit_says_why_and_what_would() -> None:
+    entry = _of(_estimate("llama-3.1-70b-qlora", "--gpu", "H100-SXM-80GB,RTX3090"))["RTX3090-24GB"]
+    assert not entry["runs"]
+    assert entry["need_gib"] > entry["have_gib"]
+    assert entry["smallest_count"] > 8
+    answer = run("estimate", "llama-3.1-70b-qlora", "--gpu", "RTX3090", "--no-prices")
+    assert answer.code == 3
+    assert "fits on" in answer.out
+    assert "runs on none of these GPUs" in answer.complaint
+
+
+def test_fp8_on_an_a100_is_refused_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "fp8.toml"
+    file.write_text(LORA + 'precision = "fp8"\n')
+    answer = run("estimate", str(file), "--gpu", "A100-SXM-80GB,H100-SXM-80GB", "--no-prices")
+    assert answer.code == 0
+    assert "A100-SXM-80GB does not compute in fp8" in answer.out
+
+
+def test_a_count_and_a_gpu_may_be_named() -> None:
+    four = _of(_estimate("llama-3.1-8b-lora", "--gpu", "H100-SXM", "--gpus", "4"))
+    assert {entry["gpus"] for entry in four.values()} == {4}
+    assert "did you mean" in run("estimate", "llama-3.1-8b-lora", "--gpu", "H10").complaint
+    assert run("estimate", "lama").code == 2
+
+
+def test_without_a_database_the_estimate_is_given_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GPUCOST_DATABASE_URL", "postgresql://u:secret@127.0.0.1:1/none")
+    answer = run("estimate", "llama-3.1-8b-lora", "--gpu", "H100-SXM-80GB")
+    assert answer.code == 0
+    assert "No prices" in answer.out
+    assert "secret" not in answer.out + answer.err
+
+
+def test_jobs_are_listed_and_shown() -> None:
+    answer = run("jobs", "list", "-o", "json")
+    assert [job["job"] for job in answer.json()["jobs"]] == job_names()
+    assert "bert-large" in run("jobs", "list").out
+    for name in job_names():
+        shown = run("jobs", "show", name)
+        assert shown.code == 0, shown.err
+        assert shown.out.startswith(f"{name}: ")
+    document = run("jobs", "show", "llama-3.1-8b-lora", "-o", "json").json()
+    assert document["workload"]["model"] == "Llama 3.1 8B"
+    assert document["workload"]["tokens"] == 5e7
+
+
+def test_files_are_checked_one_by_one(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.toml", tmp_path / "bad.toml"
+    good.write_text(LORA)
+    bad.write_text(LORA.replace("tokens", "tokns"))
+    fine = run("jobs", "check", str(good))
+    assert (fine.code, fine.err) == (0, "")
+    assert "ok: finetune, hours on" in fine.out
+    answer = run("jobs", "check", str(good), str(bad))
+    assert answer.code == 2
+    assert answer.complaint == "1 of 2 files cannot be used"
+    assert answer.lines[1] == (
+        f"{bad}: not usable: workload.tokns: unknown key; did you mean 'tokens'?"
+    )
+
+
+def test_a_config_json_is_found_beside_the_job_file(tmp_path: Path) -> None:
+    config = {
+        "model_type": "llama", "num_hidden_layers": 16, "hidden_size": 2048,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 8192,
+        "vocab_size": 128256, "tie_word_embeddings": True,
+    }  # fmt: skip
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    file = folder / "job.toml"
+    file.write_text(LORA.replace("Llama 3.1 8B", "config.json"))
+    entry = _of(_estimate(str(file), "--gpu", "H100-SXM-80GB"))["H100-SXM-80GB"]
+    assert entry["steps"][0]["value"] == pytest.approx(1.236e9, rel=0.01)
+    (folder / "config.json").write_text("{")
+    assert "config.json: not JSON" in run("estimate", str(file)).complaint
