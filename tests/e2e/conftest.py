@@ -21,5 +21,5 @@ def folder() -> Iterator[Path]:
 @pytest.fixture
 def stage(folder: Path) -> Iterator[Stage]:
     """Two providers, one webhook, one mailbox."""
-    with staged(folder) as made:
+    with staged(folder, make=Stage) as made:
         yield made

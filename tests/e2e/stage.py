@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 
@@ -22,6 +22,8 @@ from tests.support.mail import MailServer
 from tests.support.pg import bindir_of_tests
 from tests.support.replay import Answer, ReplayServer, Request
 from tracker.store.embedded import Embedded
+
+S = TypeVar("S", bound="Stage")
 
 RULE = "h100-cheaper-than-a100"
 CHANNELS = ("hook", "mail")
@@ -103,7 +105,7 @@ class Stage(World):
     ) -> None:  # fmt: skip
         self.hook, self.mail, self.rule = hook, mail, rule
         self.alert_settings = ""  # more lines of [alerts]
-        self.module = "tests.e2e.hasty"
+        self.command = [sys.executable, "-m", "tests.e2e.hasty"]
         self.embedded = Embedded(folder / "d", bindir=bindir_of_tests())
         environment = {"GPUCOST_DATA_DIR": str(folder / "d")}
         if bindir_of_tests() is not None:
@@ -139,15 +141,25 @@ to = "ops@example.org"
 
     def popen(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start a gpucost command, one that hurries to send."""
-        env = {
-            "PATH": os.environ["PATH"], "HOME": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONPATH": f"{self.packages}{os.pathsep}{ROOT}",
-            "GPUCOST_CONFIG": str(self.config), **self.environment, **environment,
-        }  # fmt: skip
         return subprocess.Popen(
-            [sys.executable, "-m", self.module, *arguments], cwd=self.folder, env=env,
+            [*self.command, *arguments], cwd=self.folder, env=self._environment(environment),
             text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
+
+    def run(self, *arguments: str, **environment: str) -> str:
+        """Run a gpucost command; all that it prints."""
+        done = subprocess.run(
+            [*self.command, *arguments], cwd=self.folder, env=self._environment(environment),
+            text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, check=False,
+        )  # fmt: skip
+        return done.stdout
+
+    def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"], "HOME": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": f"{self.packages}{os.pathsep}{ROOT}",
+            "GPUCOST_CONFIG": str(self.config), **self.environment, **more,
+        }  # fmt: skip
 
     def start(self, **environment: str) -> Running:
         """A daemon that the caller ends."""
@@ -245,14 +257,15 @@ def merged(url: str, channel: str) -> set[str]:
 
 @contextmanager
 def staged(
-    folder: Path, names: Iterable[str] = ("alpha", "beta"), *, rule: str = AT_ONCE
-) -> Iterator[Stage]:
+    folder: Path, names: Iterable[str] = ("alpha", "beta"), *, rule: str = AT_ONCE,
+    make: Callable[..., S],
+) -> Iterator[S]:  # fmt: skip
     """A stage with its servers; its PostgreSQL is stopped in the end."""
     hook, mail = Inbox(), Mailbox()
     with ReplayServer() as server, hook, mail:
         for receiver in (server, hook):  # whoever asked may be dead when the answer is ready
             receiver._server.handle_error = lambda *_: None  # type: ignore[method-assign]
-        stage = Stage(folder, server, names, hook, mail, rule=rule)
+        stage = make(folder, server, names, hook, mail, rule=rule)
         try:
             yield stage
         finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from tests.e2e.stage import CHEAP, DEAR, RULE, assert_told_once, staged
+from tests.e2e.stage import CHEAP, DEAR, RULE, Stage, assert_told_once, staged
 
 PATIENT = """every = "1s"
 min_duration = "2s"
@@ -15,7 +15,7 @@ keep_firing = "1s"
 
 
 def test_a_crossing_is_told_once_by_webhook_and_once_by_mail(folder: Path) -> None:
-    with staged(folder, rule=PATIENT) as stage, stage.daemon() as daemon:
+    with staged(folder, rule=PATIENT, make=Stage) as stage, stage.daemon() as daemon:
         daemon.says("leading as")
         stage.ask(CHEAP)
         stage.waiting_for("fired", 1, daemon)
