@@ -6,14 +6,23 @@ import json
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.catalogue import catalogue
 from tests.support.estimating import FAMILY, HPC, LORA, SERVE, Shipped, job_of
 from tracker import data
-from tracker.domain.job import Basis, Job, JobError, RuntimeEstimate, job_from_text, runtime_for
-from tracker.domain.job_workload import quantity
+from tracker.domain.job import (
+    Basis,
+    Job,
+    JobError,
+    NoEstimate,
+    RuntimeEstimate,
+    job_from_text,
+    job_from_toml,
+    runtime_for,
+)
+from tracker.domain.job_workload import _KINDS, quantity
 from tracker.domain.runtime.types import Family, Hpc, Inference, Method, Training
 
 GIVEN = "[hours]\nA100-SXM-80GB = 10\n"
@@ -234,3 +243,56 @@ def test_every_built_in_job_is_read_and_runs_somewhere(name: str) -> None:
     assert isinstance(found, RuntimeEstimate)
     for given_hours in job.hours.values():
         assert given_hours.source, "hours that are shipped have a source"
+
+
+_SCALARS = st.one_of(
+    st.sampled_from(["Llama 3.1 8B", "Mixtral 8x7B", "bf16", "fp8", "nf4", "lora", "qlora", "full",
+                     "fsdp", "tp", "vllm", "hf", "1M", "3B", "2k", "best", "recsys", "x.json", ""]),
+    st.integers(-3, 10**13),
+    st.decimals("0.0001", "100000", places=4),
+    st.booleans(),
+    st.just(Decimal("nan")),
+    st.lists(st.integers(), max_size=2),
+    st.dictionaries(
+        st.sampled_from(["params", "layers", "width", "heads", "vocab", "kv_heads", "experts",
+                         "active_params", "head_dim", "ffn"]),
+        st.one_of(st.integers(-1, 10**6), st.sampled_from(["7B", "300M", "32", "0"])),
+        max_size=8,
+    ),
+)  # fmt: skip
+_KINDS_AND_KEYS = st.sampled_from(sorted(_KINDS)).flatmap(
+    lambda kind: st.tuples(
+        st.just(kind),
+        st.dictionaries(
+            st.sampled_from([key for key in _KINDS[kind][0] if key != "kind"] or ["kind"]),
+            _SCALARS,
+        ),
+    )
+)
+_SOUND = {
+    "training": {"model": "Llama 3.1 8B", "tokens": "2B", "seq_len": 2048},
+    "finetune": {"model": "Llama 3.1 8B", "method": "lora", "tokens": "2M", "seq_len": 512},
+    "inference": {"model": "Qwen2.5 7B", "input_tokens": 100, "output_tokens": 10, "requests": 9},
+    "family": {"group": "recsys"},
+    "hpc": {"flops": "1T"},
+    "hours": {},
+}
+
+
+@given(drawn=_KINDS_AND_KEYS, gpu=st.sampled_from(["H100-SXM-80GB", "T4-16GB", "MI300X-OAM-192GB"]))
+@settings(max_examples=400, deadline=None)
+def test_whatever_a_workload_says_it_is_a_job_or_one_line(
+    drawn: tuple[str, dict[str, object]], gpu: str
+) -> None:
+    kind, keys = drawn
+    workload = {**_SOUND[kind], **keys, "kind": kind}
+    hours = {"A100": {"hours": 100}} if kind in ("family", "hours") else {}
+    try:
+        job = job_from_toml(
+            {"name": "j", "workload": workload, "hours": hours}, catalogue(), Shipped()
+        )
+    except JobError as error:
+        assert "\n" not in str(error)
+        return
+    found = runtime_for(job, gpu, catalogue())
+    assert isinstance(found, NoEstimate) or found.hours > 0
