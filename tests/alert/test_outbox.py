@@ -9,12 +9,12 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import Engine
 
-from tests.alert.outbox_world import HOUR, MINUTE, NOW, Events, engine_of, statuses
+from tests.alert.outbox_world import HOUR, MINUTE, NOW, RULE, Events, engine_of, statuses
 from tests.store.worlds import rows
-from tracker.store import outbox_admin
+from tracker.store import alerts, outbox_admin
 from tracker.store.engine import read_connection
 from tracker.store.errors import StoreError
-from tracker.store.outbox import Claim, Outbox
+from tracker.store.outbox import Claim, Outbox, transaction
 
 LEASE = timedelta(minutes=5)
 
@@ -370,10 +370,26 @@ def test_asked_for_one_event_no_other_is_taken(outbox: Outbox, events: Events) -
 def test_old_rows_go_and_their_events_stay(
     outbox: Outbox, events: Events, database_url: str
 ) -> None:
-    events.add(rule="a")
+    events.add("data_problem", rule="a")
     outbox.sent(claimed(outbox), NOW)
-    events.add(rule="b")
+    events.add("data_problem", rule="b")
     assert outbox.prune(NOW) == 0
     assert outbox.prune(NOW + MINUTE) == 1
     assert statuses(database_url) == {"b-1": "pending"}
     assert rows(database_url, "SELECT count(*) FROM alert_event") == [(2,)]
+
+
+def test_whom_a_firing_was_told_is_kept_until_its_end(
+    outbox: Outbox, events: Events, engine: Engine, database_url: str
+) -> None:
+    events.add()
+    outbox.sent(claimed(outbox), NOW)
+    assert outbox.prune(NOW + HOUR) == 0
+    with transaction(engine) as cursor:
+        assert alerts.channels_told(cursor, RULE, 1) == ["hook"]
+    events.add("resolved")
+    events.add("fired")  # which is another firing
+    outbox.sent(claimed(outbox), NOW)
+    outbox.sent(claimed(outbox), NOW)
+    assert outbox.prune(NOW + HOUR) == 2
+    assert statuses(database_url) == {f"{RULE}-3": "sent"}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import signal
 import socket
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
 
+from tests.alert.outbox_world import Events, engine_of, statuses
 from tests.daemon.fleet import fail, sell
 from tests.daemon.test_process import QUICK_RULE
 from tests.daemon.world import Running, World, polls, until
@@ -34,6 +36,21 @@ def test_one_round_polls_what_is_due_and_delivers(world: World, database_url: st
     assert code == 0, log
     assert sum(len(world.asked(name)) for name in world.names) == 3
     assert not [line for line in log if "tracker.notify.log" in line]
+
+
+def test_one_round_forgets_notices_that_were_kept_long_enough(
+    world: World, database_url: str
+) -> None:
+    with engine_of(database_url) as engine:
+        for days, rule in ((9, "old"), (11, "older")):
+            at = datetime.now(UTC) - timedelta(days=days)
+            Events(engine).add("data_problem", rule=rule, channels=["log"], at=at)
+    with psycopg.connect(database_url) as connection:
+        connection.execute("UPDATE alert_outbox SET status = 'sent', ended_at = created_at")
+    world.configure("[alerts]\nkeep_days = 10")
+    code, log = ended(world, "--once")
+    assert code == 0, log
+    assert statuses(database_url, "log") == {"old-1": "sent"}
 
 
 def test_one_round_that_nobody_answered(world: World, database_url: str) -> None:

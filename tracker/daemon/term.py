@@ -17,6 +17,7 @@ from tracker.daemon.plan import Plan
 from tracker.daemon.polling import Poller
 from tracker.http import HostGate
 from tracker.store.errors import StoreError
+from tracker.store.outbox import Outbox
 from tracker.store.polls import Recorder
 from tracker.store.responses import StoredResponses
 from tracker.store.schedule import Schedule
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 
 HOUSEKEEPING_S = 24 * 3600.0
 HOUSEKEEPING_FIRST_S = 60.0  # not while everything else begins
+HOUSEKEEPING_AGAIN_S = 600.0  # after the database did not answer
 LET_GO_S = 2.0  # that cancelled work gets to end
 
 
@@ -48,6 +50,7 @@ class Term:
         engine, guard = link.engine, link.leadership.guard
         self._recorder = Recorder(engine, guard)
         self._responses = StoredResponses(engine)
+        self._outbox = Outbox(engine, guard)
         self.alerting = Alerting(plan, link, deliverer, metrics, outages, on_trouble, utc_now)
         self.poller = Poller(
             plan, self._collector(plan), Schedule(engine, guard), metrics, outages,
@@ -66,9 +69,7 @@ class Term:
         await self.poller.load()
         outcomes = await self.poller.poll_due()
         await self.alerting.once()
-        await asyncio.to_thread(
-            self._responses.forget_older_than, self._utc_now() - self.plan.app.archive_retention
-        )
+        await asyncio.to_thread(self._forget)
         return outcomes
 
     async def end(self, grace_s: float = 0.0) -> None:
@@ -101,18 +102,23 @@ class Term:
             self.alerting.wake()
 
     async def _tidy(self) -> None:
-        """Once a day, forget the answers that are older than they are kept."""
+        """Once a day, forget what is older than it is kept."""
         pause = HOUSEKEEPING_FIRST_S
         while True:
             await asyncio.sleep(pause)
             pause = HOUSEKEEPING_S
-            cutoff = self._utc_now() - self.plan.app.archive_retention
             try:
-                gone = await asyncio.to_thread(self._responses.forget_older_than, cutoff)
+                await asyncio.to_thread(self._forget)
             except StoreError as error:
                 self._outages.store_failed("tidying up", error)
                 self._on_trouble(error)
-                pause = 600.0
+                pause = HOUSEKEEPING_AGAIN_S
             else:
                 self._outages.works("tidying up")
-                log.debug("forgot %d answers from before %s", gone, cutoff.isoformat())
+
+    def _forget(self) -> None:
+        """Delete providers' answers and ended notices that were kept long enough."""
+        app, now = self.plan.app, self._utc_now()
+        answers = self._responses.forget_older_than(now - app.archive_retention)
+        notices = self._outbox.prune(now - timedelta(days=app.settings.alerts.keep_days))
+        log.debug("forgot %d answers and %d notices", answers, notices)

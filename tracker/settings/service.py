@@ -36,6 +36,8 @@ class AlertSettings(BaseModel):
     ``default_channels`` are those of a rule that names none. ``allow_private_targets`` lets
     webhooks go to loopback and private addresses. ``group_wait_seconds`` is how long a notice waits
     for others that go to the same channel. ``give_up_hours`` bounds the retries of one notice.
+    ``keep_days`` is how long a notice is listed after it was sent or given up; what happened, with
+    its inputs, is kept for ever.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
@@ -46,3 +48,4 @@ class AlertSettings(BaseModel):
     allow_private_targets: bool = False
     group_wait_seconds: float = Field(default=30, ge=0, le=3600)
     give_up_hours: float = Field(default=24, gt=0, le=24 * 30)
+    keep_days: int = Field(default=90, ge=1, le=36_500)

@@ -88,6 +88,13 @@ UPDATE alert_outbox SET message = message || jsonb_build_object('merged', jsonb_
 WHERE id = %(id)s
 """
 
+_PRUNE = """
+DELETE FROM alert_outbox o WHERE o.ended_at < %(before)s
+  AND (o.kind NOT IN ('fired', 'still_firing', 'reminder') OR EXISTS (
+    SELECT FROM alert_event e WHERE e.rule = o.rule AND e.kind IN ('resolved', 'closed')
+      AND e.firing_seq = coalesce(o.firing_seq, o.seq)))
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class OutboxRow:
@@ -268,9 +275,12 @@ class Outbox:
             return sorted({channel for (channel,) in cursor})
 
     def prune(self, before: datetime) -> int:
-        """Delete rows that ended before that; the events stay."""
+        """Delete rows that ended before that; the events stay.
+
+        So do the rows of a firing that has no end yet: they say whom to tell of it.
+        """
         with transaction(self._engine, self._guard) as cursor:
-            cursor.execute("DELETE FROM alert_outbox WHERE ended_at < %s", (before,))
+            cursor.execute(_PRUNE, {"before": before})
             return cursor.rowcount
 
 
