@@ -14,7 +14,7 @@ from tests.support.catalogue import catalogue
 from tests.support.estimating import Shipped
 from tests.support.offers import make_offer
 from tests.support.pg import TestServer
-from tracker import data
+from tracker import data, registry
 from tracker.domain import evidence
 from tracker.domain.gpu import Gpu
 from tracker.domain.job import Job, RuntimeEstimate, job_from_text
@@ -202,3 +202,15 @@ def test_a_break_even_of_estimated_jobs() -> None:
     document = _ask("llama-3.1-8b-lora")
     assert document["comparison"]["left"]["gpu"] == "H100-SXM-80GB"
     assert Decimal(document["comparison"]["break_even_usd_per_gpu_hour"]) > 0
+
+
+def test_an_alert_rule_may_be_about_an_estimated_job(tmp_path: Path) -> None:
+    rule = '[alerts.rules.lora]\nwhen = "cost(H100) < cost(A100)"\njob = "llama-3.1-8b-lora"\n'
+    config = tmp_path / "gpucost.toml"
+    nobody = [f"[providers.{name}]\nenabled = false\n" for name in registry.names()]
+    config.write_text(rule + "".join(nobody))
+    answer = run("--config", str(config), "alerts", "eval", "lora", "-o", "json")
+    assert answer.code == 0, answer.err
+    bills = {row["gpu"]: row["total_usd"] for row in _ask("llama-3.1-8b-lora")["best_by_gpu"]}
+    assert bills["H100-SXM-80GB"] in answer.out
+    assert bills["A100-SXM-80GB"] in answer.out
