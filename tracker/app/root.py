@@ -7,8 +7,7 @@ is imported when it is needed: a read-only command must be able to answer in wel
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -16,8 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracker import data
+from tracker.app.jobs import find_job
+from tracker.app.polled import secrets_of
 from tracker.domain.gpu import Catalogue
-from tracker.domain.job import Job, JobError, job_from_text
+from tracker.domain.job import Job
 from tracker.settings import Bootstrap, bootstrap, load_settings
 
 if TYPE_CHECKING:
@@ -35,10 +36,6 @@ if TYPE_CHECKING:
     from tracker.store.embedded import Embedded
     from tracker.store.polls import Recorder
     from tracker.telemetry import Redactor
-
-
-MAX_JOB_BYTES = 256 * 2**10
-MAX_CONFIG_BYTES = 2 * 2**20  # a model's config.json
 
 
 class App:
@@ -131,22 +128,7 @@ class App:
 
     def job(self, reference: str) -> Job:
         """A built-in job by name, or a TOML file by path. Raises JobError."""
-        import difflib
-
-        known = job_names()
-        if reference.lower() in known:
-            text = data.text(f"jobs/{reference.lower()}.toml")
-            return job_from_text(text, self.catalogue, _Knowledge(self))
-        path = _path(reference)
-        if path.suffix == ".toml" or path.is_file():
-            try:
-                beside = _Knowledge(self, path.parent)
-                return job_from_text(_job_text(path), self.catalogue, beside)
-            except JobError as error:
-                raise JobError(f"{reference}: {error}") from None
-        near = difflib.get_close_matches(reference.lower(), known, n=2, cutoff=0.4)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"built in: {', '.join(known)}"
-        raise JobError(f"no job is called {reference!r}; {hint}")
+        return find_job(reference, self)
 
     @cached_property
     def models(self) -> Models:
@@ -214,7 +196,7 @@ class App:
         from tracker.settings import provider_config
 
         config: ProviderConfig = provider_config(self.settings, provider, self._env)
-        self.redactor.register(*_secrets_of(config))
+        self.redactor.register(*secrets_of(config))
         return config
 
     def rules(self) -> Rules:
@@ -293,76 +275,8 @@ class App:
         )  # fmt: skip
 
 
-class _Knowledge:
-    """What jobs with a workload are read and estimated with, loaded when one asks for it."""
-
-    def __init__(self, app: App, folder: Path | None = None) -> None:
-        self._app = app
-        self._folder = folder
-
-    @property
-    def models(self) -> Models:
-        """The models known by name."""
-        return self._app.models
-
-    @property
-    def estimator(self) -> Estimator:
-        """The estimator with the calibration that is shipped."""
-        return self._app.estimator
-
-    def config_text(self, path: str) -> str:
-        """A config.json, looked for beside the job file. Raises JobError."""
-        where = _path(path) if self._folder is None else self._folder / _path(path)
-        try:
-            return _job_text(where, MAX_CONFIG_BYTES, "a config.json")
-        except JobError as error:
-            raise JobError(f"workload.model: {path}: {error}") from None
-
-
 class NothingRecorded(Exception):
     """The embedded database is empty: no poll has been recorded yet."""
-
-
-def _path(reference: str) -> Path:
-    """*reference* as a path. Raises JobError for the home of somebody who does not exist."""
-    try:
-        return Path(reference).expanduser()
-    except RuntimeError:
-        raise JobError(f"{reference}: there is no such home directory") from None
-
-
-def _job_text(path: Path, limit: int = MAX_JOB_BYTES, what: str = "a job file") -> str:
-    """The text of a job file. Raises JobError where it is no ordinary, small text file."""
-    try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):  # reading a pipe would wait, and a device never ends
-            raise JobError("is a folder" if stat.S_ISDIR(found.st_mode) else "not an ordinary file")
-        with path.open("rb") as file:
-            body = file.read(limit + 1)
-        if len(body) > limit:
-            raise JobError(f"larger than {limit >> 10} KiB: not {what}")
-        return body.decode("utf-8")
-    except UnicodeError:
-        raise JobError("not UTF-8 text") from None
-    except (OSError, ValueError) as error:
-        raise JobError(getattr(error, "strerror", None) or "not the name of a file") from None
-
-
-def _secrets_of(value: Any) -> Iterator[str]:
-    """The values of all SecretStr fields of a configuration, nested ones included."""
-    from pydantic import BaseModel, SecretStr
-
-    if isinstance(value, SecretStr):
-        yield value.get_secret_value()
-    elif isinstance(value, BaseModel):
-        for _, inner in value:
-            yield from _secrets_of(inner)
-    elif isinstance(value, Mapping):
-        for inner in value.values():
-            yield from _secrets_of(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _secrets_of(inner)
 
 
 def _sellers(url: str) -> frozenset[str]:
@@ -372,54 +286,3 @@ def _sellers(url: str) -> frozenset[str]:
 
     with read_connection(url) as connection:
         return frozenset(row.slug for row in status.providers(connection))
-
-
-def job_names() -> list[str]:
-    """The built-in jobs."""
-    return [Path(name).stem for name in data.names("jobs", ".toml")]
-
-
-def enabled(
-    app: App, wanted: Iterable[str] | None
-) -> tuple[list[tuple[Provider[Any], ProviderConfig]], list[tuple[str, str]]]:
-    """The providers to poll with their configurations, and those left out with the reason.
-
-    *wanted* None means all installed ones. Naming a provider overrides ``enabled = false``.
-    Raises UnknownProvider.
-    """
-    from tracker import registry
-    from tracker.settings import SettingsError
-
-    _refuse_unknown_tables(app, registry.names())
-    providers, broken = registry.load_all(wanted)
-    chosen: list[tuple[Provider[Any], ProviderConfig]] = []
-    left_out = [(b.name, b.reason) for b in broken]
-    for provider in providers:
-        try:
-            config = app.provider_config(provider)
-        except SettingsError as error:
-            left_out.append((provider.name, str(error)))
-            continue
-        if not config.enabled and wanted is None:
-            continue
-        if provider.facts.key == "required" and getattr(config, "api_key", None) is None:
-            left_out.append(
-                (provider.name, f"not configured: set {provider.facts.key_variable} to its API key")
-            )
-            continue
-        chosen.append((provider, config))
-    return chosen, left_out
-
-
-def _refuse_unknown_tables(app: App, known: Iterable[str]) -> None:
-    """A typo in ``[providers.NAME]`` must not silently leave a provider as it is by default."""
-    import difflib
-
-    from tracker.settings import SettingsError
-
-    known = list(known)
-    for name in app.settings.providers:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
-            raise SettingsError(f"providers.{name}: no provider is called so; {hint}")
