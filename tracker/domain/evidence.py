@@ -62,13 +62,16 @@ class Found(NamedTuple):
 
 
 def runtime(job: Job, gpu_key: str, catalogue: GpuCatalogue) -> RuntimeEstimate | NoEstimate:
-    """The hours on *gpu_key* alone: on the count given, else on the smallest usual one it fits."""
+    """The hours on *gpu_key* alone: on the count given or that hours are given for, else on the
+    smallest usual one that it fits."""
     return first_fit(job, gpu_key, catalogue).hours
 
 
 def first_fit(job: Job, gpu_key: str, catalogue: GpuCatalogue) -> Found:
     """``runtime`` with the way there."""
-    counts = _counts_given(job, gpu_key, catalogue) or USUAL_COUNTS
+    entry = _entry(job, gpu_key, catalogue)
+    usual = (entry.gpus, *USUAL_COUNTS) if entry is not None else USUAL_COUNTS
+    counts = _count_given(job) or tuple(dict.fromkeys(usual))
     found = [find(job, gpu_key, counts[0], catalogue)]
     for gpus in counts[1:]:
         if isinstance(found[-1].hours, RuntimeEstimate):
@@ -85,8 +88,9 @@ def options(
     Where no count is given: 1, 2, 4, 8 and all GPUs of one machine; several machines where the
     job needs them for its memory or its deadline, and they may be expected to work together.
     """
-    given = _counts_given(job, gpu_key, catalogue)
-    inside = given or _inside(gpu_count)
+    given = _count_given(job)
+    entry = _entry(job, gpu_key, catalogue)
+    inside = given or _inside(gpu_count, entry.gpus if entry is not None else 1)
     ways, why = _ways(job, gpu_key, inside, gpu_count, catalogue)
     in_time = _in_time(job, ways)
     if not in_time and not given:
@@ -156,17 +160,13 @@ def check(job: Job, catalogue: GpuCatalogue | None) -> None:
 # --- counts -----------------------------------------------------------------------------------
 
 
-def _counts_given(job: Job, gpu_key: str, catalogue: GpuCatalogue) -> tuple[int, ...]:
-    """The counts that the job is about: its own, and those that hours are given for."""
-    if job.count_given or job.gpus_needed > 1:
-        return (job.gpus_needed,)
-    entry = _entry(job, gpu_key, catalogue)
-    # A measurement of one's own on this GPU decides; a published one is one way of several.
-    return (entry.gpus,) if entry is not None and entry.basis is Basis.MEASURED else ()
+def _count_given(job: Job) -> tuple[int, ...]:
+    return (job.gpus_needed,) if job.count_given or job.gpus_needed > 1 else ()
 
 
-def _inside(gpu_count: int) -> tuple[int, ...]:
-    return tuple(sorted({n for n in (*USUAL_COUNTS, gpu_count) if n <= gpu_count}))
+def _inside(gpu_count: int, known: int) -> tuple[int, ...]:
+    """Counts of one machine: the usual ones, all of it, and that which hours are given for."""
+    return tuple(sorted({n for n in (*USUAL_COUNTS, gpu_count, known) if n <= gpu_count}))
 
 
 def _machines_full(
