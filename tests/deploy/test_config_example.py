@@ -21,6 +21,7 @@ from tracker.domain.job import Job, job_from_text
 from tracker.notify import config as channel_tables
 from tracker.notify.config import load_channels
 from tracker.settings import Settings, load_settings, provider_config
+from tracker.settings.service import DAEMON_SECRETS
 from tracker.settings.sources import FILE_TWINS
 from tracker.telemetry import Redactor
 
@@ -61,15 +62,15 @@ def written(folder: Path, text: str) -> Path:
     return file
 
 
-def without_database_url(text: str) -> str:
-    """The URL and its file may not both be given: keep the first."""
-    return re.sub(r"^database_url_file = .*$", "", text, flags=re.MULTILINE)
+def without_twins(text: str) -> str:
+    """A URL and its file may not both be given: keep the first."""
+    return re.sub(r"^\w+_url_file = .*$", "", text, flags=re.MULTILINE)
 
 
 @pytest.fixture
 def full(tmp_path: Path) -> Settings:
     """The settings with everything in force, examples included."""
-    return load_settings(written(tmp_path, without_database_url(uncommented(examples=True))), {})
+    return load_settings(written(tmp_path, without_twins(uncommented(examples=True))), {})
 
 
 def test_as_it_is_it_changes_nothing() -> None:
@@ -104,6 +105,7 @@ def test_every_setting_is_named() -> None:
     parsed = tomllib.loads(uncommented(examples=True))
     assert list(_missing(Settings, parsed)) == []
     assert set(FILE_TWINS) <= parsed.keys()
+    assert {f"{name}_file" for name in DAEMON_SECRETS} <= parsed["daemon"].keys()
 
 
 @pytest.mark.parametrize("name", PROVIDERS)

@@ -1,4 +1,4 @@
-"""The five providers on a local server, and two ways to poll them: command line and collector."""
+"""The five providers on a local server, two ways to poll them, and an empty home for settings."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tests.support.lab import Lab, laboratory
 from tests.support.replay import ReplayServer
 from tracker.http import factory
 from tracker.http.gate import HostGate
+from tracker.settings import sources
 
 
 @pytest.fixture
@@ -40,3 +41,14 @@ def lab(database_url: str, server: ReplayServer) -> Iterator[Lab]:
     """A collector on the local server and a fresh database, at chosen moments."""
     with laboratory(database_url, server) as made:
         yield made
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An ordinary user's empty home and working folder, and no system-wide file."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setattr(sources, "SYSTEM_CONFIG", tmp_path / "etc" / "gpucost.toml")
+    return folder

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from tracker.settings.service import DAEMON_SECRETS, DaemonSettings
 from tracker.settings.sources import DELIMITER, PREFIX, unknown_key
 
 
@@ -50,7 +51,8 @@ def _field_names(model: type[BaseModel], parents: Sequence[str]) -> list[str]:
         if inner is None:
             return []
         model = inner
-    return list(model.model_fields)
+    secret = DAEMON_SECRETS if model is DaemonSettings else ()
+    return [*model.model_fields, *(f"{name}_file" for name in secret)]
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -23,7 +23,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, Setting
 
 from tracker.settings import sources
 from tracker.settings.errors import explain
-from tracker.settings.service import AlertSettings, DaemonSettings
+from tracker.settings.service import DAEMON_SECRETS, AlertSettings, DaemonSettings
 from tracker.settings.sources import PREFIX, SettingsError
 
 _TABLES = ("alerts", "aliases", "daemon", "http", "providers", "quality")
@@ -202,11 +202,37 @@ def _env_layer(env: Mapping[str, str]) -> dict[str, Any]:
     return sources.tidy(layer, Path.cwd(), env, f"{PREFIX}DATABASE_URL")
 
 
+def _read_secret_files(
+    layer: dict[str, Any], base: Path, env: Mapping[str, str], spell: Callable[[str, str], str]
+) -> dict[str, Any]:
+    """One source's values with the file twins of ``[daemon]``'s secrets read.
+
+    *spell* gives the name that this source has for a key of a table. Raises SettingsError.
+    """
+    table = layer.get("daemon")
+    if not isinstance(table, Mapping):
+        return layer
+    out = {key: value for key, value in table.items() if value != "" or key not in DAEMON_SECRETS}
+    for name in DAEMON_SECRETS:
+        if (file := out.pop(f"{name}_file", "")) == "":
+            continue
+        path = str(sources.absolute(file, base, env)) if isinstance(file, str) else file
+        out[name] = sources.from_file_twin(spell("daemon", name), out.get(name), path)
+    return {**layer, "daemon": out}
+
+
 def load(path: str | Path | None = None, env: Mapping[str, str] | None = None) -> Settings:
     """See ``tracker.settings.load_settings``."""
     env = os.environ if env is None else env
     file = sources.config_file(path, env)
-    from_file, from_env = sources.toml_layer(file, env), _env_layer(env)
+    from_file = _read_secret_files(
+        sources.toml_layer(file, env), file.parent if file else Path.cwd(), env,
+        lambda table, key: f"{file}: {table}.{key}",
+    )  # fmt: skip
+    from_env = _read_secret_files(
+        _env_layer(env), Path.cwd(), env,
+        lambda table, key: f"{PREFIX}{table}{sources.DELIMITER}{key}".upper(),
+    )  # fmt: skip
     merged = sources.deep_merge(
         {"data_dir": str(sources.default_data_dir(env))}, sources.deep_merge(from_file, from_env)
     )

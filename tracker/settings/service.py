@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
@@ -16,7 +16,8 @@ class DaemonSettings(BaseModel):
     one; ``serve`` false: not at all). ``drain_seconds`` is how long a poll under way may take to
     end after SIGTERM. ``heartbeat_url`` gets a POST after every good evaluation of the alerts, for
     a dead man's switch. ``lock_database_url`` reaches the same database without a pooler in
-    between (default: the database itself); the lock that decides who leads needs a session.
+    between (default: the database itself); the lock that decides who leads needs a session. Both
+    URLs may be given by a file: ``heartbeat_url_file``, ``lock_database_url_file``.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
@@ -27,6 +28,14 @@ class DaemonSettings(BaseModel):
     drain_seconds: Seconds = 10
     heartbeat_url: SecretStr | None = None
     lock_database_url: SecretStr | None = None
+
+
+# The keys that have a twin with ``_file`` behind it.
+DAEMON_SECRETS = tuple(
+    name
+    for name, field in DaemonSettings.model_fields.items()
+    if SecretStr in get_args(field.annotation)
+)
 
 
 class AlertSettings(BaseModel):
