@@ -209,14 +209,19 @@ def test_the_embedded_server_from_nothing_to_stopped(monkeypatch: pytest.MonkeyP
         assert "none yet; the first poll makes it" in run("db", "status").out
         assert run("doctor").code == 0
         try:
-            assert run("db", "start").out.startswith("running: postgresql://")
-            assert run("db", "status", "-o", "json").json()["running"] is True
+            started = run("db", "start").out
+            assert started.startswith("running: postgresql://")
+            document = run("db", "status", "-o", "json").json()
+            assert document["running"] is True
+            assert document["url"] == started.removeprefix("running: ").strip()
+            assert (Path(document["programs"]) / "postgres").is_file()
             assert run("offers").code == 3
             assert run("poll", "--provider", "pricebook").code == 0
             assert run("cheapest", "bert-large").code == 0
             assert run("db", "stop").out == "stopped\n"
             assert run("db", "stop").out == "was not running\n"
             assert run("cheapest", "bert-large").code == 0, "started for the answer alone"
-            assert run("db", "status", "-o", "json").json()["running"] is False
+            document = run("db", "status", "-o", "json").json()
+            assert (document["running"], document["url"]) == (False, None)
         finally:
             run("db", "stop", "--force")

@@ -80,12 +80,11 @@ def test_secret_from_env(home: Path) -> None:
 PING = "https://hc.example/ping/0123"
 
 
-def daemon_secrets(env: dict[str, str]) -> tuple[str | None, str | None]:
+def daemon_secrets(env: dict[str, str]) -> list[str | None]:
     """The URL of the heartbeat and that of the lock."""
     daemon = load_settings(env=env).daemon
     found = (daemon.heartbeat_url, daemon.lock_database_url)
-    heartbeat, lock = (url and url.get_secret_value() for url in found)
-    return heartbeat, lock
+    return [None if url is None else url.get_secret_value() for url in found]
 
 
 def test_the_daemons_secrets_from_files_beside_the_configuration(
@@ -99,7 +98,7 @@ def test_the_daemons_secrets_from_files_beside_the_configuration(
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     env = env_of(home, GPUCOST_CONFIG=str(home / "gpucost.toml"))
-    assert daemon_secrets(env) == (PING, URL)
+    assert daemon_secrets(env) == [PING, URL]
     loaded = load_settings(env=env)
     assert loaded.daemon.port == 1
     assert set(loaded.secret_values()) == {PING, URL}
@@ -116,7 +115,7 @@ def test_a_variable_with_the_daemons_secret_beats_the_file(home: Path, toml: str
     direct = env_of(home, GPUCOST_DAEMON__HEARTBEAT_URL=PING)
     in_json = env_of(home, GPUCOST_DAEMON='{"heartbeat_url_file": "mine"}')
     for env in (by_file, direct, in_json):
-        assert daemon_secrets(env) == (PING, None)
+        assert daemon_secrets(env) == [PING, None]
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,8 @@ def _status(app: App) -> dict[str, Any]:
         facts |= {"data": str(server.data), "running": server.running, "kept_running": server.kept}
         if not server.data.exists():
             return {**facts, "schema": "none yet; the first poll makes it"}
+        programs = app.embedded.programs()
+        facts |= {"url": server.url, "programs": None if programs is None else str(programs)}
     else:
         facts["url"] = public_url(str(app.boot.database_url))
     with app.database() as url, read_connection(url) as connection:

@@ -145,6 +145,13 @@ class Embedded:
         with self._mutex() if self._base.is_dir() else nullcontext():
             return self._status()
 
+    def programs(self) -> Path | None:
+        """The folder with PostgreSQL's programs that fit the data; None when there is none."""
+        try:
+            return find_binaries(self._bindir, self._cluster.major()).bindir
+        except EmbeddedError:
+            return None
+
     def _status(self) -> Status:
         ready = self._postmaster.ready()
         return Status(
