@@ -30,6 +30,7 @@ async def run_once(daemon: Daemon) -> int:
         if not await asyncio.to_thread(link.leadership.acquire):
             log.info("another daemon leads and does all of it: nothing to do")
             return 0
+        await daemon.look_for_doubts(daemon.plan)
         daemon.tell_what_is_wrong()
         # Nobody will be here to send what waits for others to go with it.
         deliverer = make_deliverer(daemon.plan, link, daemon.metrics, group_wait_s=0)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tracker import registry
+from tracker.alert.doubts import doubts
 from tracker.alert.rules import Rule
 from tracker.app import App, enabled, job_names
 from tracker.collect import interval
@@ -13,6 +15,10 @@ from tracker.daemon.breaker import Pace
 from tracker.domain.job import Job
 from tracker.notify import Channel
 from tracker.provider import Provider, ProviderConfig
+from tracker.store import status
+from tracker.store.engine import read_connection
+
+PRICE_BOOK = "pricebook"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +76,18 @@ def make_plan(app: App) -> Plan:
         app, polled, tuple(left_out), rules, channels, problems,
         frozenset(problem.rule for problem in wrong), tuple(jobs.values()),
     )  # fmt: skip
+
+
+def doubts_of(plan: Plan, url: str) -> tuple[str, ...]:
+    """What of the rules of *plan* is most likely a mistake, a line each.
+
+    The providers that a rule may name are those installed and those in the database at *url*.
+    Raises StoreError.
+    """
+    with read_connection(url) as connection:
+        stored = {row.slug: row for row in status.providers(connection)}
+    known: set[str] | None = {*registry.names(), *stored}
+    book = stored.get(PRICE_BOOK)
+    if PRICE_BOOK in plan.polled and (book is None or book.last_ok_at is None):
+        known = None  # who sells in it is not known yet
+    return tuple(plan.app.redactor(str(doubt)) for doubt in doubts(plan.rules, known))

@@ -26,7 +26,7 @@ from tracker.app import App
 from tracker.daemon.alerting import make_deliverer, templates
 from tracker.daemon.database import Database, Link, may_pass
 from tracker.daemon.outages import Outages, lasted
-from tracker.daemon.plan import Plan, make_plan
+from tracker.daemon.plan import Plan, doubts_of, make_plan
 from tracker.daemon.status import DaemonStatus
 from tracker.daemon.systemd import Notifier
 from tracker.daemon.term import Term
@@ -82,6 +82,7 @@ class Daemon:
         self.term: Term | None = None
         self.stopping = False
         self.reload_error: str | None = None
+        self.doubts: tuple[str, ...] = ()
         self.status = DaemonStatus(self)
         self.metrics = Metrics(
             StoreFigures(self.status.database_url, app.catalogue, lambda: self.plan.jobs)
@@ -173,7 +174,7 @@ class Daemon:
         else:
             self.outages.works("database")
             self.outages.works("leading")
-            self._say_ready()
+            await self._say_ready()
 
     async def _begin(self, link: Link) -> None:
         if self._deliverer is None or self._deliverer[0] is not link:
@@ -203,10 +204,11 @@ class Daemon:
         if self.database.link is not None:
             await asyncio.to_thread(self.database.link.leadership.release)
 
-    def _say_ready(self) -> None:
+    async def _say_ready(self) -> None:
         if self._ready:
             return
         self._ready = True
+        await self.look_for_doubts(self.plan)
         if self.term is None:
             log.info("standing by as %s: another daemon leads", self.holder)
         if not self.plan.polled:
@@ -214,12 +216,21 @@ class Daemon:
         self.tell_what_is_wrong()
         self.notifier.ready("leading" if self.term is not None else "standing by")
 
+    async def look_for_doubts(self, plan: Plan) -> None:
+        """Compare what the rules of *plan* name with what the database knows, if it answers."""
+        self.doubts = ()
+        if (link := self.database.link) is not None:
+            with suppress(StoreError):
+                self.doubts = await asyncio.to_thread(doubts_of, plan, link.url)
+
     def tell_what_is_wrong(self) -> None:
-        """One line for everything of the configuration that is left out."""
+        """One line for everything of the configuration that is left out, or is doubtful."""
         for name, reason in self.plan.left_out:
             log.warning("%s is left out: %s", name, reason)
         for problem in self.plan.problems:
             log.warning("left out: %s", problem)
+        for doubt in self.doubts:
+            log.warning("doubtful: %s", doubt)
 
     def _clock_was_set(self, by: timedelta) -> None:
         seconds = by.total_seconds()
@@ -284,6 +295,7 @@ class Daemon:
             log.error("the configuration is not reloaded, the old one stays: %s", error)
         else:
             self.reload_error = None
+            await self.look_for_doubts(plan)
             self._take_up(plan)
         self.notifier.ready("leading" if self.term is not None else "standing by")
 

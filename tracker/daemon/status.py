@@ -66,7 +66,7 @@ class DaemonStatus:
             "trouble": daemon.outages.reasons,
             "reload_error": daemon.reload_error,
             "left_out": dict(daemon.plan.left_out),
-            "alert_problems": list(daemon.plan.problems),
+            "alert_problems": [*daemon.plan.problems, *daemon.doubts],
             "providers": [],
         }
         try:

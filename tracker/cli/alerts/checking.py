@@ -34,11 +34,13 @@ _CHANNELS = (render.Column("CHANNEL"), render.Column("TYPE"))
 def check(obj: dict[str, Any], file: Path | None, output: str) -> None:
     """Read the rules and channels of FILE (unless given: of the configuration) and name every
     mistake, each in one line. Needs no database and sends nothing."""
+    from tracker.alert.doubts import doubts
+
     app = App(file or obj["config"])
     channels, unusable = app.channels
     configured = Configured.of(app, _known_providers(app))
     problems = [str(problem) for problem in (*unusable, *configured.problems)]
-    problems += [p for rule in configured.rules.values() if (p := _template_problem(rule))]
+    problems += [str(doubt) for doubt in doubts(configured.rules.values(), None)]
     problems += [p for name, channel in channels.items() if (p := _not_installed(name, channel))]
     problems = [app.redactor(problem) for problem in problems]
     rules = list(configured.rules.values())
@@ -75,14 +77,6 @@ def _print(rules: list[Rule], channels: dict[str, str]) -> None:
     )  # fmt: skip
     render.say()
     render.print_table(_CHANNELS, [[name, kind] for name, kind in channels.items()])
-
-
-def _template_problem(rule: Rule) -> str | None:
-    """A template that fails gives the built-in text instead; here it is named before."""
-    from tracker.alert import template
-
-    problem = template.check(rule.template) if rule.template is not None else None
-    return problem and f"alerts.rules.{rule.name}.template: {problem}"
 
 
 def _not_installed(name: str, channel: Any) -> str | None:
