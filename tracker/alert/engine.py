@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from tracker.domain.gpu import Catalogue
 from tracker.domain.rule.machine import acknowledge, edited, step_for
 from tracker.domain.rule.state import State
 from tracker.domain.rule.types import Event, Health, Kind, Phase, Sample
+from tracker.report.measured import measured
 from tracker.store import alerts
 from tracker.store.alert_inputs import source_urls
 from tracker.store.alerts import NewEvent, StoredRule
@@ -165,6 +166,10 @@ class AlertEngine:
         self, connection: psycopg.Connection[Any], rules: Sequence[Rule], now: datetime
     ) -> tuple[list[Evaluation], dict[int, str]]:
         """Evaluate *rules* on one snapshot, and find where the prices can be looked up."""
+        rules = [
+            rule if rule.job is None else replace(rule, job=measured(connection, rule.job))
+            for rule in rules
+        ]
         snapshot = Snapshot.read(connection, rules, self._catalogue, now, sources=self._sources)
         found = [evaluate(rule, snapshot, now) for rule in rules]
         return found, source_urls(connection, context.offers_of(found))

@@ -67,6 +67,7 @@ def cheapest(
     """
     app = App(obj["config"])
     refuse_all_with_top(options["show_all"])
+    options["hours_texts"] = hours_texts
     wanted, filters = (
         _job(app, job, ",".join(hours_texts) if hours_texts else None, options),
         filters_from(options),
@@ -77,7 +78,7 @@ def cheapest(
         if options["verify"] and report.rows:
             from tracker.cli.verify import verify
 
-            verdicts = verify(app, wanted, report.rows)
+            verdicts = verify(app, report.job, report.rows)
             report = _answer(app, wanted, filters, options)
     except NothingRecorded:
         raise Exit(EXIT_NO_MATCH, "no prices yet; ask for some with: gpucost poll") from None
@@ -143,16 +144,23 @@ def _answer(app: App, job: Job, filters: Filters, options: Mapping[str, Any]) ->
     from tracker.report.cheapest import cheapest_report, with_needs
     from tracker.report.discounts import DiscountBook
     from tracker.report.health import check_providers
+    from tracker.report.measured import measured
     from tracker.store import reads
 
     as_of = options["as_of"]
     now = as_of or datetime.now(UTC)
     filters = with_needs(filters, job)
-    # A job that can be estimated is about all GPUs, one with hours about those that have some.
-    names = filters.gpus or (tuple(job.hours) if job.task is None else ())
-    wanted = frozenset().union(*(app.catalogue.select(name) for name in names)) if names else None
+    for name in filters.gpus:  # refused before anything is opened
+        app.catalogue.select(name)
     with app.reading() as connection:
         check_providers(connection, filters.providers)
+        if not options["hours_texts"]:  # hours that are typed are what somebody wants to see used
+            job = measured(connection, job)
+        # A job that can be estimated is about all GPUs, one with hours about those that have some.
+        names = filters.gpus or (tuple(job.hours) if job.task is None else ())
+        wanted = (
+            frozenset().union(*(app.catalogue.select(name) for name in names)) if names else None
+        )
         asked = ask(connection, filters, wanted, now, as_of)
         discounts = DiscountBook.at(reads.discounts(connection, now), now)
     return cheapest_report(

@@ -38,7 +38,10 @@ _COLUMNS = (
 @click.option(
     "--gpus", type=click.IntRange(1, 10_000), metavar="N", help="GPUs that work together."
 )
-@click.option("--prices/--no-prices", default=True, help="The cheapest offer of each beside it.")
+@click.option(
+    "--prices/--no-prices", default=True,
+    help="Ask the database for the cheapest offer of each, and for what was measured.",
+)  # fmt: skip
 @click.option(
     "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True,
     help="What to print.",
@@ -79,18 +82,22 @@ def _found(
 ) -> tuple[list[OnGpu], str | None]:
     """The job on each GPU, and why there are no prices beside it where there are none."""
     from tracker.report.estimates import estimates, gpu_keys, priced
+    from tracker.report.measured import measured
     from tracker.store.errors import StoreError
 
-    found = estimates(job, gpu_keys(names, job, app.catalogue), app.catalogue)
+    def look(job: Job) -> list[OnGpu]:
+        return estimates(job, gpu_keys(names, job, app.catalogue), app.catalogue)
+
     if not prices:
-        return found, None
+        return look(job), None
     try:
         with app.reading() as connection:
-            return priced(found, job, app.catalogue, connection, datetime.now(UTC)), None
+            job = measured(connection, job)
+            return priced(look(job), job, app.catalogue, connection, datetime.now(UTC)), None
     except NothingRecorded:
-        return found, "No prices yet; ask for some with: gpucost poll"
+        return look(job), "No prices yet; ask for some with: gpucost poll"
     except StoreError as error:
-        return found, f"No prices: {error}"
+        return look(job), f"No prices: {error}"
 
 
 def _print(job: Job, found: Sequence[OnGpu], remark: str | None) -> None:

@@ -11,6 +11,7 @@ from tracker.app import App, job_names
 from tracker.cli import render
 from tracker.cli.cheapest import readable
 from tracker.cli.exits import EXIT_USAGE, Exit
+from tracker.cli.options import Positive
 from tracker.domain.job import Job, JobError, RuntimeEstimate
 
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -18,6 +19,7 @@ _OUTPUT = click.option(
     "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True,
     help="What to print.",
 )  # fmt: skip
+_PERCENT = click.FloatRange(0, 100)
 _COLUMNS = (render.Column("JOB"), render.Column("KIND", 1), render.Column("TITLE"))
 
 
@@ -88,6 +90,34 @@ def check(obj: dict[str, Any], files: tuple[str, ...]) -> None:
             render.say(f"{file}: ok: {_summary(app, found)}")
     if wrong:
         raise Exit(EXIT_USAGE, f"{wrong} of {render.counted(len(files), 'file')} cannot be used")
+
+
+@jobs.command()
+@click.argument("job")
+@click.option("--gpu", required=True, help="The exact GPU that it ran on: H100-SXM-80GB.")
+@click.option(
+    "--gpus", type=click.IntRange(1, 10_000), default=1, show_default=True, metavar="N",
+    help="How many worked together.",
+)  # fmt: skip
+@click.option("--hours", type=Positive(), help="Hours of the whole job.")
+@click.option("--tokens-per-second", type=Positive(), help="Of all GPUs together.")
+@click.option("--samples-per-second", type=Positive(), help="Of all GPUs together.")
+@click.option("--requests-per-second", type=Positive(), help="Of all GPUs together.")
+@click.option("--gpu-percent", type=_PERCENT, help="Utilisation of the GPUs.")
+@click.option("--vram-percent", type=_PERCENT, help="Of the memory.")
+@click.option("--bandwidth-percent", type=_PERCENT, help="Of the memory bandwidth.")
+@click.option("--communication-percent", type=_PERCENT, help="Of the time, between GPUs.")
+@click.option("--note", help="What else should be known of the run.")
+@click.pass_obj
+def measure(obj: dict[str, Any], /, job: str, **options: Any) -> None:
+    """Record what JOB took on a GPU: it replaces the estimate there and scales all others.
+
+    A later measurement on the same GPU replaces an earlier one, which is kept as its version.
+    """
+    from tracker.cli.measuring import record
+
+    app = App(obj["config"])
+    render.say(record(app, _read(app, job), options))
 
 
 def _read(app: App, name: str) -> Job:

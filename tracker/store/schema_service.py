@@ -1,8 +1,8 @@
-"""The tables of the daemon and of alerts, on the metadata of schema.py.
+"""The tables of the daemon, of alerts and of measurements, on the metadata of schema.py.
 
 ``leader`` and ``schedule`` are the daemon's state, ``alert_rule`` and ``alert_silence`` that of
 alerts. ``alert_event`` is append-only; an ``alert_outbox`` row is one event on its way to one
-channel.
+channel. ``measurement`` is append-only too: the newest version is in force.
 """
 
 from __future__ import annotations
@@ -167,4 +167,25 @@ alert_silence = Table(
     _need("author", Text),
     _need("comment", Text),
     CheckConstraint("until >= starts_at", name="interval"),
+)
+
+measurement = Table(
+    # A run of a user's own. Hours are for ``amount`` of ``unit``; ``subject`` says what was run, so
+    # that a job that was changed into another one does not inherit them.
+    "measurement",
+    metadata,
+    _need("id", BigInteger, Identity(always=True), primary_key=True),
+    _need("job", Text),
+    _need("subject", Text),
+    _need("gpu", Text),
+    _need("gpus", Integer),
+    _need("version", Integer),
+    _need("hours", Numeric),
+    Column("unit", Text),
+    Column("amount", Numeric),
+    _need("utilisation", JSONB),
+    Column("note", Text),
+    _instant("measured_at"),
+    UniqueConstraint("job", "gpu", "gpus", "version"),
+    CheckConstraint("gpus > 0 AND version > 0 AND hours > 0", name="numbers"),
 )

@@ -21,6 +21,7 @@ from tracker.report.cheapest import cheapest_report
 from tracker.report.discounts import DiscountBook
 from tracker.report.filters import ANY, Filters, select
 from tracker.report.health import ProviderHealth, provider_health
+from tracker.report.measured import measured
 from tracker.store import gauges, reads
 from tracker.store.engine import read_connection
 from tracker.store.reads import StoredOffer
@@ -140,9 +141,10 @@ def read_prices(
     # In every market on purpose, unlike the question for a job: each is a series of its own.
     fresh = select(offers, Filters(markets=(ANY,)), catalogue, now, shelves=shelves).kept
     bills: list[JobCost] = []
-    for job in jobs:
+    for job in (measured(connection, job) for job in jobs):
+        names = tuple(job.hours) if job.task is None else ()
         report = cheapest_report(
-            offers, job, Filters(gpus=tuple(job.hours)), catalogue, now,
+            offers, job, Filters(gpus=names), catalogue, now,
             top=1, total_offers=len(offers), shelves=shelves, discounts=discounts,
         )  # fmt: skip
         for row in report.best_by_gpu:

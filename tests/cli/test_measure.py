@@ -1,0 +1,107 @@
+"""``gpucost jobs measure``: a run of one's own goes before the model in every answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from tests.cli.harness import A100, H100, Result, by_id, filled, polled, run
+from tests.support.offers import make_offer
+from tests.support.pg import TestServer
+from tracker import registry
+
+JOB = "llama-3.1-8b-lora"
+
+
+@pytest.fixture(autouse=True)
+def _market(database_server: TestServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    offers = [make_offer("h100", "3", gpu=H100), make_offer("a100", "1.2", gpu=A100)]
+    with filled(database_server, polled("acme", offers)) as url:
+        monkeypatch.setenv("GPUCOST_DATABASE_URL", url)
+        yield
+
+
+def _measure(*argv: str, job: str = JOB) -> Result:
+    return run("jobs", "measure", job, *argv)
+
+
+def test_a_measurement_holds_there_and_scales_the_others() -> None:
+    before = by_id(run("cheapest", JOB, "-o", "json").json()["rows"])
+    modelled = before["h100"]["runtime_hours"]
+    answer = _measure("--gpu", "H100-SXM-80GB", "--hours", str(round(modelled * 2, 3)))
+    assert answer.code == 0, answer.err
+    assert "version 1" in answer.out
+    after = by_id(run("cheapest", JOB, "-o", "json").json()["rows"])
+    assert (after["h100"]["basis"], after["a100"]["basis"]) == ("measured", "scaled")
+    assert after["a100"]["runtime_hours"] == pytest.approx(
+        2 * before["a100"]["runtime_hours"], rel=1e-3
+    )
+    estimated = run("estimate", JOB, "--gpu", "H100-SXM-80GB", "-o", "json").json()
+    assert estimated["estimates"][0]["basis"] == "measured"
+    # What is typed beside it is what somebody wants to see used.
+    typed = by_id(run("cheapest", JOB, "--hours", "H100=2.5", "-o", "json").json()["rows"])
+    assert (typed["h100"]["basis"], typed["h100"]["runtime_hours"]) == ("stated", 2.5)
+
+
+def test_a_later_one_is_the_next_version_and_holds() -> None:
+    for hours, version in (("3", 1), ("2", 2)):
+        answer = _measure(
+            "--gpu", "H100-SXM-80GB", "--hours", hours, "--gpu-percent", "87.5", "--note", "night"
+        )
+        assert f"version {version}" in answer.out
+    row = by_id(run("cheapest", JOB, "-o", "json").json()["rows"])["h100"]
+    assert Decimal(row["total_usd"]) == Decimal("6.75")  # (0.25 h + 2 h) x 3
+    assert "version 2" in row["basis_note"]
+    assert "gpu 87.5 %" in row["basis_note"]
+
+
+def test_a_rate_is_hours_of_the_whole_job() -> None:
+    assert _measure("--gpu", "H100-SXM-80GB", "--tokens-per-second", "5000").code == 0
+    row = by_id(run("cheapest", JOB, "-o", "json").json()["rows"])["h100"]
+    assert row["runtime_hours"] == pytest.approx(50e6 / 5000 / 3600, abs=1e-5)
+
+
+def test_jobs_of_hours_alone_are_measured_too() -> None:
+    assert _measure("--gpu", "H100-SXM-80GB", "--hours", "5", job="bert-large").code == 0
+    rows = by_id(run("cheapest", "bert-large", "-o", "json").json()["rows"])
+    assert (rows["h100"]["basis"], rows["h100"]["total_usd"]) == ("measured", "15")
+    assert rows["a100"]["basis"] == "published"
+
+
+def test_an_alert_rule_sees_the_same_hours(tmp_path: Path) -> None:
+    assert _measure("--gpu", "H100-SXM-80GB", "--hours", "5", job="bert-large").code == 0
+    nobody = [f"[providers.{name}]\nenabled = false\n" for name in registry.names()]
+    config = tmp_path / "gpucost.toml"
+    config.write_text("".join(nobody))
+    answer = run("--config", str(config), "alerts", "eval", "h100-cheaper-than-a100", "-o", "json")
+    assert answer.code == 0, answer.err
+    # 5 h x 3 against 12 h x 1.2
+    assert float(answer.json()["value"]) == pytest.approx(15 / 14.4, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--gpu", "H100-SXM-80GB"], "give --hours or one rate"),
+        (["--gpu", "H100-SXM-80GB", "--hours", "2", "--tokens-per-second", "3"], "or one rate"),
+        (["--gpu", "H100", "--hours", "2"], "H100 may be H100-"),
+        (["--gpu", "H101", "--hours", "2"], "unknown GPU 'H101'"),
+        (["--gpu", "H100-SXM-80GB", "--hours", "110"], "are these minutes?"),
+        (["--gpu", "H100-SXM-80GB", "--requests-per-second", "3"], "how many requests there are"),
+        (["--gpu", "H100-SXM-80GB", "--hours", "2", "--gpu-percent", "130"], "0<=x<=100"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_nothing_written(argv: list[str], said: str) -> None:
+    answer = _measure(*argv)
+    assert answer.code == 2
+    assert said in answer.complaint
+    row = by_id(run("cheapest", JOB, "-o", "json").json()["rows"])["h100"]
+    assert row["basis"] == "modelled"
+
+
+def test_a_service_cannot_be_measured_by_hours() -> None:
+    answer = _measure("--gpu", "H100-SXM-80GB", "--hours", "2", job="llama-3.1-8b-service")
+    assert "is a service" in answer.complaint

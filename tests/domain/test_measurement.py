@@ -1,0 +1,68 @@
+"""Measurements carried into a job's hours."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from tests.support.catalogue import catalogue
+from tests.support.estimating import FAMILY, HPC, LORA, SERVE, job_of
+from tracker.domain.job import Basis, Job, RuntimeEstimate, RuntimeHours, runtime_for
+from tracker.domain.measurement import Measurement, subject_of, unit_of, with_measurements
+
+AT = datetime(2026, 11, 30, 12, tzinfo=UTC)
+H100 = "H100-SXM-80GB"
+GIVEN = "[hours]\nA100-SXM-80GB = 10\n"
+
+
+def of(job: Job, hours: str, gpu: str = H100, gpus: int = 1, version: int = 1) -> Measurement:
+    unit, amount = unit_of(job)
+    return Measurement(
+        job.name, subject_of(job), gpu, gpus, version, Decimal(hours), AT, unit, amount
+    )
+
+
+def test_it_replaces_the_model_there_and_scales_the_others() -> None:
+    job = job_of(LORA)
+    got = with_measurements(job, [of(job, "3")])
+    there = runtime_for(got, H100, catalogue())
+    assert isinstance(there, RuntimeEstimate)
+    assert (there.hours, there.basis) == (Decimal(3), Basis.MEASURED)
+    assert "measured on 2026-11-30, version 1" in str(there.note)
+    elsewhere = runtime_for(got, "A100-SXM-80GB", catalogue())
+    assert isinstance(elsewhere, RuntimeEstimate)
+    assert elsewhere.basis is Basis.SCALED
+
+
+def test_the_newest_of_a_gpu_holds() -> None:
+    job = job_of(LORA)
+    got = with_measurements(job, [of(job, "3"), of(job, "2.5", version=2)])
+    assert got.hours[H100].hours == Decimal("2.5")
+
+
+def test_a_job_that_has_grown_takes_longer_in_proportion() -> None:
+    small, large = job_of(LORA), job_of(LORA.replace("50M", "75M"))
+    got = with_measurements(large, [of(small, "2")])
+    assert got.hours[H100].hours == 3
+
+
+@pytest.mark.parametrize("other", [LORA.replace("8B", "70B"), SERVE, HPC, FAMILY])
+def test_a_job_that_has_become_another_one_inherits_nothing(other: str) -> None:
+    job = job_of(LORA)
+    changed = job_of(other, GIVEN if other == FAMILY else "")
+    assert with_measurements(changed, [of(job, "3")]).hours == changed.hours
+
+
+def test_hours_for_fewer_gpus_than_a_job_needs_are_left_out() -> None:
+    job = Job("j", {"A100": RuntimeHours(Decimal(9), gpus=2)}, gpus_needed=2)
+    assert with_measurements(job, [of(job, "3", gpus=1)]).hours == job.hours
+    assert with_measurements(job, [of(job, "3", gpus=2)]).hours[H100].hours == 3
+
+
+def test_subjects_say_kind_model_and_method() -> None:
+    assert subject_of(job_of(LORA)) == "finetune/Llama 3.1 8B/lora"
+    assert subject_of(job_of(SERVE)) == "inference/Llama 3.1 8B"
+    assert subject_of(job_of(FAMILY, GIVEN)) == "family/vision_cnn"
+    assert subject_of(Job("j", {})) == "hours"
