@@ -98,7 +98,7 @@ CREATE TABLE alert_outbox (
     CONSTRAINT alert_outbox_pkey PRIMARY KEY (id),
     CONSTRAINT alert_outbox_rule_seq_channel_kind_key UNIQUE (rule, seq, channel, kind),
     CONSTRAINT alert_outbox_status_check
-        CHECK (status IN ('pending', 'sending', 'sent', 'dead', 'merged')),
+        CHECK (status IN ('pending', 'sending', 'sent', 'dead', 'merged', 'dismissed')),
     CONSTRAINT alert_outbox_event_fkey FOREIGN KEY (event) REFERENCES alert_event (id)
 ) WITH (fillfactor = 70)
 """,

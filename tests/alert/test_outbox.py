@@ -393,3 +393,23 @@ def test_whom_a_firing_was_told_is_kept_until_its_end(
     outbox.sent(claimed(outbox), NOW)
     assert outbox.prune(NOW + HOUR) == 2
     assert statuses(database_url) == {f"{RULE}-3": "sent"}
+
+
+def test_what_was_given_up_is_dismissed_and_still_told_with_its_end(
+    outbox: Outbox, events: Events, engine: Engine, database_url: str
+) -> None:
+    events.add()
+    events.add("test", rule="b")
+    outbox.dead(claimed(outbox), NOW, "no")
+    outbox.dead(claimed(outbox), NOW, "no")
+    with read_connection(database_url) as connection:
+        [counted] = outbox_admin.counts(connection)
+        assert counted == ("hook", 0, None, 1), "the test counts not"
+    assert outbox_admin.dismiss_dead(engine, channel="other") == []
+    assert len(outbox_admin.dismiss_dead(engine, channel="hook")) == 2
+    assert outbox_admin.retry_dead(engine, NOW) == []
+    with read_connection(database_url) as connection:
+        assert outbox_admin.counts(connection) == []
+    events.add("resolved")
+    [row] = claimed(outbox).rows
+    assert row.message["merged"]["event_ids"] == [f"{RULE}-1"]

@@ -192,6 +192,7 @@ def test_rules_and_notices(shop: Shop) -> None:
         for channel, status in (("ops", "pending"), ("ops", "dead"), ("ops", "sent"),
                                 ("log", "sent")):  # fmt: skip
             _notice(connection, channel, status)
+        _notice(connection, "log", "dead", kind="test")
     with read_connection(shop.url) as reader:
         rules, outbox = gauges.rules(reader), gauges.outbox(reader)
     assert [(r.name, r.value) for r in rules] == [
@@ -215,15 +216,17 @@ def _rule(
     )
 
 
-def _notice(connection: psycopg.Connection[Any], channel: str, status: str) -> None:
+def _notice(
+    connection: psycopg.Connection[Any], channel: str, status: str, kind: str = "fired"
+) -> None:
     connection.execute(
         "WITH e AS (INSERT INTO alert_event (event_id, rule, rule_version, seq, kind, at, inputs)"
-        " VALUES (gen_random_uuid()::text, 'a', 1, (SELECT count(*) FROM alert_event), 'fired',"
+        " VALUES (gen_random_uuid()::text, 'a', 1, (SELECT count(*) FROM alert_event), %(kind)s,"
         " %(at)s, '{}') RETURNING id, seq)"
         " INSERT INTO alert_outbox (event, rule, seq, kind, channel, message, status, created_at,"
-        " due_at) SELECT id, 'a', seq, 'fired', %(channel)s, '{}', %(status)s, %(at)s, %(at)s"
+        " due_at) SELECT id, 'a', seq, %(kind)s, %(channel)s, '{}', %(status)s, %(at)s, %(at)s"
         " FROM e",
-        {"at": at(0), "channel": channel, "status": status},
+        {"at": at(0), "channel": channel, "status": status, "kind": kind},
     )
 
 

@@ -76,7 +76,7 @@ JOIN alert_outbox o ON o.channel = e.channel AND o.rule = e.rule AND o.id < e.id
 JOIN alert_event ev ON ev.id = o.event
 WHERE e.channel = %(channel)s AND e.status = 'pending' AND e.kind IN ('resolved', 'closed')
   AND o.kind IN ('fired', 'still_firing', 'reminder')
-  AND (o.status = 'pending' OR o.status = 'dead' AND o.kind <> 'reminder'
+  AND (o.status = 'pending' OR o.status IN ('dead', 'dismissed') AND o.kind <> 'reminder'
        AND NOT jsonb_exists(e.message, 'merged'))
 ORDER BY e.id, o.id FOR UPDATE OF e, o SKIP LOCKED
 """

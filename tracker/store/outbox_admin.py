@@ -1,6 +1,6 @@
-"""Looking at the outbox, and what people do to it: retry what was given up.
+"""Looking at the outbox, and what people do to what was given up: retry or dismiss it.
 
-Reads take a connection and neither write nor commit; ``retry_dead`` commits by itself.
+Reads take a connection and neither write nor commit; the others commit by themselves.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def listed(
 
 
 class ChannelCounts(NamedTuple):
-    """How many rows of a channel wait, since when the oldest does, and how many were given up."""
+    """How many rows of a channel wait, since when the oldest does, and how many were given up
+    (tests apart: whoever made one was told)."""
 
     channel: str
     pending: int
@@ -76,7 +77,8 @@ def counts(connection: Connection) -> list[ChannelCounts]:
         SELECT channel, count(*) FILTER (WHERE status <> 'dead'),
             min(created_at) FILTER (WHERE status <> 'dead'),
             count(*) FILTER (WHERE status = 'dead')
-        FROM alert_outbox WHERE status IN ('pending', 'sending', 'dead')
+        FROM alert_outbox
+        WHERE status IN ('pending', 'sending') OR status = 'dead' AND kind <> 'test'
         GROUP BY 1 ORDER BY 1
         """
     )
@@ -126,5 +128,22 @@ def retry_dead(
             + _END
             + "RETURNING o.id",
             values,
+        )
+        return sorted(row for (row,) in cursor)
+
+
+def dismiss_dead(
+    engine: Engine, *, ids: Collection[int] | None = None, channel: str | None = None
+) -> list[int]:
+    """Let rows that were given up count no more, and be tried no more; the ids of those.
+
+    All of them, or those of *ids* or *channel*. They stay listed. Raises StoreError.
+    """
+    with transaction(engine) as cursor:
+        cursor.execute(
+            "UPDATE alert_outbox SET status = 'dismissed' WHERE status = 'dead'"
+            " AND (%(ids)s::bigint[] IS NULL OR id = ANY(%(ids)s))"
+            " AND (%(channel)s::text IS NULL OR channel = %(channel)s) RETURNING id",
+            {"ids": None if ids is None else list(ids), "channel": channel},
         )
         return sorted(row for (row,) in cursor)

@@ -33,7 +33,7 @@ __all__ = ["metadata"]
 
 PHASES = ("ok", "pending", "firing", "recovering")
 HEALTHS = ("good", "stale", "no_data", "suspect", "error")
-OUTBOX_STATUSES = ("pending", "sending", "sent", "dead", "merged")
+OUTBOX_STATUSES = ("pending", "sending", "sent", "dead", "merged", "dismissed")
 BREAKERS = ("closed", "open", "half_open")
 
 

@@ -50,6 +50,14 @@ _NOTICES = (
     render.Column("WRITTEN", 2), render.Column("NEXT TRY", 3), render.Column("ENDED", 3),
     render.Column("ERROR", 1),
 )  # fmt: skip
+# What can be done to notices that were given up; how it is told, what was not so, that none was.
+_CHANGES = {
+    "retry": (
+        "to be tried again: {}; the daemon sends them", "not given up, or its end was told",
+        "no notice was given up that can be retried",
+    ),
+    "dismiss": ("counts no more: {}", "not given up", "no notice was given up"),
+}  # fmt: skip
 
 
 @click.command(context_settings=CONTEXT)
@@ -135,6 +143,8 @@ def _event_line(row: Mapping[str, Any]) -> list[str]:
 @click.option("--channel", metavar="NAME", help="Only what goes to this channel.")
 @click.option("--retry", type=CommaList(), multiple=True, metavar="ID|all",
               help="Try these again that were given up.")  # fmt: skip
+@click.option("--dismiss", type=CommaList(), multiple=True, metavar="ID|all",
+              help="Count these no more that were given up.")  # fmt: skip
 @click.option("--limit", type=click.IntRange(1, MOST_ROWS), default=50, metavar="N",
               show_default=True, help="Only the latest N.")  # fmt: skip
 @output_option
@@ -146,11 +156,14 @@ def outbox(obj: dict[str, Any], /, rule: str | None, **options: Any) -> None:
     app = App(obj["config"])
     if options["dead"] and options["waiting"]:
         raise click.UsageError("--dead and --waiting exclude each other")
-    retry = [name for group in options["retry"] for name in group]
-    if retry:
+    changes = {how: [name for group in options[how] for name in group] for how in _CHANGES}
+    if any(changes.values()):
+        if all(changes.values()):
+            raise click.UsageError("--retry and --dismiss exclude each other")
+        [(how, names)] = [item for item in changes.items() if item[1]]
         if rule or options["dead"] or options["waiting"]:
-            raise click.UsageError("--retry takes ids, or all (of one --channel)")
-        _retry(app, retry, options["channel"])
+            raise click.UsageError(f"--{how} takes ids, or all (of one --channel)")
+        _change(app, how, names, options["channel"])
         return
     statuses = ("pending", "sending") if options["waiting"] else ("dead",) * options["dead"]
     with reading(app) as connection:
@@ -187,31 +200,36 @@ def _print_notices(rows: Sequence[Mapping[str, Any]], output: str, limit: int) -
     ]  # fmt: skip
     render.print_table(_NOTICES, lines, wide=output == "wide")
     if any(r["status"] == "dead" for r in rows):
-        render.say("to try what was given up again: gpucost alerts outbox --retry ID|all")
+        render.say("to try what was given up again: gpucost alerts outbox --retry ID|all;"
+                   " to count it no more: --dismiss ID|all")  # fmt: skip
     if len(rows) == limit:
         render.say(f"the latest {limit}; --limit shows more")
 
 
-def _retry(app: App, names: Sequence[str], channel: str | None) -> None:
+def _change(app: App, how: str, names: Sequence[str], channel: str | None) -> None:
+    """Retry or dismiss the notices of these *names* that were given up."""
     from tracker.store import outbox_admin
 
-    ids = None if "all" in names else list(_ids(names))
+    ids = None if "all" in names else list(_ids(names, how))
     if ids is None and len(names) > 1:
-        raise click.UsageError("--retry all means every one; name no ids beside it")
+        raise click.UsageError(f"--{how} all means every one; name no ids beside it")
     if ids is not None and channel is not None:
-        raise click.UsageError("--channel goes with --retry all")
+        raise click.UsageError(f"--channel goes with --{how} all")
     with working(app) as (_, engine):
-        done = outbox_admin.retry_dead(engine, datetime.now(UTC), ids=ids, channel=channel)
+        if how == "retry":
+            done = outbox_admin.retry_dead(engine, datetime.now(UTC), ids=ids, channel=channel)
+        else:
+            done = outbox_admin.dismiss_dead(engine, ids=ids, channel=channel)
+    told, not_so, none = _CHANGES[how]
     if done:
-        render.say(f"to be tried again: {', '.join(map(str, done))}; the daemon sends them")
+        render.say(told.format(", ".join(map(str, done))))
     left = sorted(set(ids or ()) - set(done))
     if left or not done:
-        told = f"not given up, or its end was told: {', '.join(map(str, left))}"
-        raise Exit(EXIT_NO_MATCH, told if left else "no notice was given up that can be retried")
+        raise Exit(EXIT_NO_MATCH, f"{not_so}: {', '.join(map(str, left))}" if left else none)
 
 
-def _ids(names: Sequence[str]) -> Iterator[int]:
+def _ids(names: Sequence[str], how: str) -> Iterator[int]:
     for name in names:
         if not name.isdecimal() or len(name) > 18:
-            raise click.BadParameter(f"{name!r} is neither an id nor all", param_hint="--retry")
+            raise click.BadParameter(f"{name!r} is neither an id nor all", param_hint=f"--{how}")
         yield int(name)
