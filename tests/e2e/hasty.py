@@ -25,6 +25,7 @@ def hurry() -> None:
     pace = partial(deliver.Pace, poll=timedelta(seconds=0.25))
     setattr(alerting, "Pace", pace)  # noqa: B010 - a type is what it declares
     alerting.AGAIN_S = 0.5
+    alerting.BEATS_APART_S = 2.0
 
 
 if __name__ == "__main__":

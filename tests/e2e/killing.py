@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext, suppress
 import psycopg
 from psycopg import sql
 
-from tests.daemon.world import Running, until
+from tests.daemon.world import PATIENCE_S, Running, until
 from tests.e2e.stage import CHANNELS, CHEAP, DEAR, Noted, Stage, noted, settled, under_way
 from tests.support.replay import Answer, Request
 
@@ -23,7 +23,7 @@ _BLOCKED = """
 SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
 AND application_name LIKE 'gpucost daemon%%' AND wait_event_type = 'Lock'
 """
-PATIENCE_S = 15.0  # after which a moment that does not come is given up
+SHORT_S = 15.0  # after which a moment that does not come is given up
 
 
 def moments() -> list[str]:
@@ -61,7 +61,7 @@ class Reaper:
         requests = self.stage.server.requests
         wanted = len(requests) + self.rng.randint(1, 4)
         with suppress(AssertionError):
-            until(lambda: len(requests) >= wanted, patience_s=PATIENCE_S)
+            until(lambda: len(requests) >= wanted, patience_s=SHORT_S)
         time.sleep(self.rng.uniform(0, 0.3))
 
     def _at_a_message(self, victim: Running, channel: str) -> bool:
@@ -69,7 +69,7 @@ class Reaper:
         before, late = len(self.stage.arrived(channel)), self.rng.random() < 0.3
         with nullcontext() if late else self._shot(victim, channel):
             with suppress(AssertionError):
-                until(lambda: len(self.stage.arrived(channel)) > before, patience_s=PATIENCE_S)
+                until(lambda: len(self.stage.arrived(channel)) > before, patience_s=SHORT_S)
                 if late:
                     time.sleep(self.rng.uniform(0, 0.03))
             return len(self.stage.arrived(channel)) > before
@@ -104,7 +104,7 @@ class Reaper:
             holder.execute(lock)
             with suppress(AssertionError):
                 until(lambda: watcher.execute(_BLOCKED).fetchall() != [(0,)],
-                      patience_s=PATIENCE_S)  # fmt: skip
+                      patience_s=SHORT_S)  # fmt: skip
                 victim.process.kill()
                 victim.process.wait()
                 return True
@@ -137,10 +137,12 @@ class Script:
             return noted(self.stage.url())
         return []
 
-    def wait(self, met: Callable[[], bool], *daemons: Running) -> None:
-        """Wait until *met*, while *daemons* live."""
+    def wait(
+        self, met: Callable[[], bool], *daemons: Running, patience_s: float = PATIENCE_S
+    ) -> None:
+        """Wait until *met*; what *daemons* have logged is shown if that does not happen."""
         try:
-            until(met)
+            until(met, patience_s=patience_s)
         except AssertionError as error:
             logs = "\n\n".join("\n".join(daemon.log) for daemon in daemons)
             state = f"crossing {self.crossings}, {noted(self.stage.url())}"

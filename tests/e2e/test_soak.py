@@ -119,8 +119,9 @@ class Chaos:
 
     def _mail(self) -> None:
         self.done["mail 451"] += 1
-        self.market.mail.replies = ["451 not now"]
-        time.sleep(1)
+        self.market.mail.replies = ["451 not now"] * 9
+        time.sleep(self.rng.uniform(2, 9))
+        self.market.mail.replies = []
 
     def _reload(self) -> None:
         wrong = self.rng.random() < 0.3
@@ -173,7 +174,7 @@ def test_ten_minutes_of_trouble_and_then_rest(folder: Path) -> None:
                 share = soak(market, daemon, script, chaos)
             finally:
                 sampler.end()
-            script.wait(script.told, daemon)
+            script.wait(script.told, daemon, patience_s=600)  # tries are minutes apart by now
             rest = rested(market, daemon)
             url = market.url()
             allowed = Counter({(c, e.id): 1 for e in noted(url) for c in CHANNELS})
