@@ -23,6 +23,8 @@ from tracker.cli.options import MARKETS
 from tracker.domain import job
 from tracker.domain.cost import Bound
 from tracker.domain.gpu import Gpu
+from tracker.domain.job_limits import Limits
+from tracker.domain.job_workload import _KINDS
 from tracker.domain.offer import Terms
 from tracker.domain.quality import RELEASABLE, Gate, Rules
 from tracker.report.health import UNCHANGED_ALARM
@@ -101,9 +103,15 @@ def test_figures_on_the_page_are_those_of_the_code() -> None:
 def test_the_example_names_every_key_and_gives_the_bill_worked_out_by_hand(
     database_server: TestServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [example] = [b for b in blocks(DOCS / "jobs.md") if b.file]
-    for key in (*job._JOB_KEYS, *job._HOURS_KEYS):
-        assert re.search(rf"^(\[)?{key}\b", example.text, re.M), key
+    example, estimated = (b for b in blocks(DOCS / "jobs.md") if b.file)
+    for key in {*job._JOB_KEYS, *job._HOURS_KEYS} - job._RATES.keys():
+        assert re.search(rf"^(\[)?{key}\b", example.text + estimated.text, re.M), key
+    for key in (
+        *job._RATES,
+        *Limits._fields,
+        *(key for keys, _ in _KINDS.values() for key in keys),
+    ):
+        assert f"`{key}`" in JOBS, key
     file = tmp_path / str(example.file)
     file.write_text(example.text)
     terms = Terms(

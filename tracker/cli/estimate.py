@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _COLUMNS = (
     render.Column("GPU"), render.Column("GPUS", right=True), render.Column("HOURS", right=True),
     render.Column("RANGE", 1, right=True), render.Column("BASIS", 2),
-    render.Column("BOUND BY", 4), render.Column("GiB OF", 5, right=True),
+    render.Column("BOUND BY", 4), render.Column("GiB/GPU", 5, right=True),
     render.Column("$/GPU-H", 3, right=True), render.Column("TOTAL", 1, right=True),
     render.Column("PROVIDER", 3),
 )  # fmt: skip
@@ -39,8 +39,8 @@ _COLUMNS = (
     "--gpus", type=click.IntRange(1, 10_000), metavar="N", help="GPUs that work together."
 )
 @click.option(
-    "--prices/--no-prices", default=True,
-    help="Ask the database for the cheapest offer of each, and for what was measured.",
+    "--no-prices", is_flag=True,
+    help="Ask no database for the cheapest offer of each, and for what was measured.",
 )  # fmt: skip
 @click.option(
     "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True,
@@ -58,7 +58,9 @@ def estimate(obj: dict[str, Any], /, job: str, **options: Any) -> None:
     try:
         readable(job)
         wanted = app.job(job)
-        found, remark = _found(app, _with_count(wanted, options["gpus"]), names, options["prices"])
+        found, remark = _found(
+            app, _with_count(wanted, options["gpus"]), names, not options["no_prices"]
+        )
     except JobError as error:
         raise Exit(EXIT_USAGE, str(error)) from None
     except UnknownGpu as error:
