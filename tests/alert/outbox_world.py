@@ -12,8 +12,7 @@ from psycopg.types.json import Jsonb
 from sqlalchemy import Engine
 
 from tests.store.worlds import rows
-from tracker.store.engine import make_engine
-from tracker.store.outbox import transaction
+from tracker.store.engine import make_engine, transaction
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

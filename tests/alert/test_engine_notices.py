@@ -30,8 +30,7 @@ from tracker.alert.engine import UnknownRule
 from tracker.cli.exits import EXIT_NO_MATCH
 from tracker.domain.rule.types import Kind, Phase
 from tracker.store import alerts
-from tracker.store.engine import connect
-from tracker.store.outbox import transaction
+from tracker.store.engine import connect, transaction
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from sqlalchemy import Engine
 from tests.alert.outbox_world import HOUR, MINUTE, NOW, RULE, Events, engine_of, statuses
 from tests.store.worlds import rows
 from tracker.store import alerts, outbox_admin
-from tracker.store.engine import read_connection
+from tracker.store.engine import read_connection, transaction
 from tracker.store.errors import StoreError
-from tracker.store.outbox import Claim, Outbox, transaction
+from tracker.store.outbox import Claim, Outbox
 
 LEASE = timedelta(minutes=5)
 

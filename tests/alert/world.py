@@ -25,8 +25,7 @@ from tracker.domain.job import Job, JobError, job_from_text
 from tracker.domain.offer import Offer
 from tracker.domain.quality import Known, Rules, assess
 from tracker.store import alerts
-from tracker.store.engine import make_engine
-from tracker.store.outbox import transaction
+from tracker.store.engine import make_engine, transaction
 from tracker.store.polls import Recorded, Recorder
 
 H100 = Gpu("H100-SXM-80GB", "H100", "SXM", 80)

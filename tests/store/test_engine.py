@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -16,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracker.store import engine as module
-from tracker.store.engine import connect, make_engine, read_connection, translated
+from tracker.store.engine import connect, make_engine, read_connection, transaction, translated
 from tracker.store.errors import (
     AccessDenied,
     DatabaseBusy,
@@ -296,3 +297,58 @@ def test_read_path_imports_no_sqlalchemy() -> None:
         "sys.exit(repr(heavy) if heavy else 0)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# -- transactions ----------------------------------------------------------------------------------
+
+
+def _served_by(cursor: psycopg.Cursor[Any]) -> int:
+    return cursor.connection.info.backend_pid
+
+
+def test_a_lost_connection_is_not_used_again_and_said_once(
+    database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine, lost = make_engine(database_url), []
+
+    def lose() -> None:
+        with transaction(engine) as cursor:
+            lost.append(_served_by(cursor))
+            with connect(database_url, autocommit=True) as other:
+                other.execute("SELECT pg_terminate_backend(%s)", lost)
+            cursor.execute("SELECT 1")
+
+    try:
+        with pytest.raises(DatabaseUnreachable):
+            lose()
+        with transaction(engine) as cursor:
+            assert _served_by(cursor) not in lost
+    finally:
+        engine.dispose()
+    assert caplog.records == []
+
+
+def test_what_fails_is_undone_and_its_connection_used_again(database_url: str) -> None:
+    engine = make_engine(database_url)
+
+    def refuse(_: object) -> None:
+        raise StoreError("no")
+
+    def fail() -> None:
+        with transaction(engine) as cursor:
+            cursor.execute("INSERT INTO kept VALUES (1)")
+            raise ZeroDivisionError
+
+    try:
+        with transaction(engine) as cursor:
+            cursor.execute("CREATE TABLE kept (n int)")
+            served = _served_by(cursor)
+        with pytest.raises(ZeroDivisionError):
+            fail()
+        with pytest.raises(StoreError, match="no"), transaction(engine, refuse) as cursor:
+            pytest.fail("the guard was not asked first")
+        with transaction(engine) as cursor:
+            assert cursor.execute("SELECT count(*) FROM kept").fetchone() == (0,)
+            assert _served_by(cursor) == served
+    finally:
+        engine.dispose()

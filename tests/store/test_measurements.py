@@ -9,8 +9,7 @@ from decimal import Decimal
 from tests.store.worlds import recording_engine
 from tracker.domain.measurement import Measurement
 from tracker.store import measurements
-from tracker.store.engine import read_connection
-from tracker.store.outbox import transaction
+from tracker.store.engine import read_connection, transaction
 
 ONE = Measurement(
     "j", "hpc", "H100-SXM-80GB", 2, 0, Decimal("3.900000001"),

@@ -28,7 +28,7 @@ from tracker.report.measured import measured
 from tracker.store import alerts
 from tracker.store.alert_inputs import source_urls
 from tracker.store.alerts import NewEvent, StoredRule
-from tracker.store.outbox import transaction
+from tracker.store.engine import transaction
 
 if TYPE_CHECKING:
     import psycopg

@@ -23,8 +23,7 @@ _RATES = {"tokens_per_second": "tokens", "samples_per_second": "samples",
 def record(app: App, job: Job, options: Mapping[str, Any]) -> str:
     """Write the measurement that *options* tell of, and say what was written. Raises Exit."""
     from tracker.store import measurements, migrate
-    from tracker.store.engine import make_engine
-    from tracker.store.outbox import transaction
+    from tracker.store.engine import make_engine, transaction
 
     one = _measurement(app, job, options)
     with app.database(upgrade=True) as url:

@@ -6,7 +6,7 @@ Limits are set on the server's side, so that a killed client cannot hold a lock 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -135,6 +135,35 @@ def translated() -> Iterator[None]:
         if not _is_of_the_database(error):
             raise
         raise translate(error) from error
+
+
+@contextmanager
+def transaction(
+    engine: sqlalchemy.Engine, guard: Callable[[psycopg.Cursor[Any]], None] | None = None
+) -> Iterator[psycopg.Cursor[Any]]:
+    """A cursor whose work is committed at the end of the block. *guard* is asked first.
+
+    The driver's own: SQLAlchemy's share of a small transaction would be the larger one. A lost
+    connection does not go back to the pool. Errors of the database become StoreError.
+    """
+    with translated():
+        pooled = engine.raw_connection()
+        try:
+            connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]
+            try:
+                with connection.cursor() as cursor:
+                    if guard is not None:
+                        guard(cursor)
+                    yield cursor
+                connection.commit()
+            except BaseException:
+                if connection.broken or connection.closed:
+                    pooled.invalidate()
+                else:
+                    connection.rollback()
+                raise
+        finally:
+            pooled.close()
 
 
 def _is_of_the_database(error: Exception) -> bool:

@@ -10,8 +10,7 @@ same id: at least once, and lost never.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -22,7 +21,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 from sqlalchemy import Engine
 
-from tracker.store.engine import translated
+from tracker.store.engine import transaction
 
 Cursor = psycopg.Cursor[Any]
 Guard = Callable[[Cursor], None]
@@ -120,27 +119,6 @@ class Claim:
     channel: str
     batch: str
     rows: tuple[OutboxRow, ...]
-
-
-@contextmanager
-def transaction(engine: Engine, guard: Guard | None = None) -> Iterator[Cursor]:
-    """A cursor whose work is committed at the end of the block. *guard* is asked first."""
-    with translated():
-        pooled = engine.raw_connection()
-        try:
-            connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]
-            try:
-                with connection.cursor() as cursor:
-                    if guard is not None:
-                        guard(cursor)
-                    yield cursor
-                connection.commit()
-            except BaseException:
-                if not connection.closed:
-                    connection.rollback()
-                raise
-        finally:
-            pooled.close()
 
 
 class Outbox:

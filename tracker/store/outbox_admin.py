@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import psycopg
 from sqlalchemy import Engine
 
-from tracker.store.outbox import transaction
+from tracker.store.engine import transaction
 
 Connection = psycopg.Connection[Any]
 

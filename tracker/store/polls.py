@@ -9,8 +9,7 @@ half-written.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -21,7 +20,7 @@ from sqlalchemy import Engine
 
 from tracker.domain import spans
 from tracker.store import partitions, poll_clock, poll_findings, poll_log, poll_rows
-from tracker.store.engine import translated
+from tracker.store.engine import transaction
 from tracker.store.poll_findings import Findings
 from tracker.store.poll_log import ProviderRow
 from tracker.store.poll_rows import Remembered
@@ -71,7 +70,7 @@ class Recorder:
         memory = self._memory.pop(poll.source, None)
         self._make_providers(poll, status)
         months: set[datetime] = set()
-        with self._transaction() as cursor:
+        with transaction(self._engine, self._guard) as cursor:
             row = poll_log.lock(cursor, poll)
             if poll_clock.is_ahead(poll.polled_at, row.now):
                 poll, status = poll_clock.refused(poll, row.now), "failed"
@@ -96,7 +95,7 @@ class Recorder:
     def context(self, source: str) -> PollContext:
         """What the gates need to judge the next poll of *source*. Raises StoreError."""
         memory = self._memory.pop(source, None)
-        with self._transaction() as cursor:
+        with transaction(self._engine, self._guard) as cursor:
             row = poll_log.find(cursor, source)
             if row is None:
                 return PollContext()
@@ -124,31 +123,9 @@ class Recorder:
             slugs |= poll.seen.sellers
         if slugs <= self._slugs:
             return
-        with self._transaction() as cursor:
+        with transaction(self._engine, self._guard) as cursor:
             poll_log.make_providers(cursor, slugs, {poll.source: poll.kind})
         self._slugs |= slugs
-
-    @contextmanager
-    def _transaction(self) -> Iterator[Cursor]:
-        # Straight to the driver: SQLAlchemy's share of a small poll would be the larger one.
-        with translated():
-            pooled = self._engine.raw_connection()
-            try:
-                connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]
-                try:
-                    with connection.cursor() as cursor:
-                        if self._guard is not None:
-                            self._guard(cursor)
-                        yield cursor
-                    connection.commit()
-                except BaseException:
-                    if connection.broken or connection.closed:
-                        pooled.invalidate()
-                    else:
-                        connection.rollback()
-                    raise
-            finally:
-                pooled.close()
 
     def _accept(
         self, cursor: Cursor, poll: Poll, row: ProviderRow, memory: _Memory, months: set[datetime]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import psycopg
 from sqlalchemy import Engine
 
-from tracker.store.engine import translated
+from tracker.store.engine import transaction
 
 Cursor = psycopg.Cursor[Any]
 
@@ -46,27 +45,13 @@ class Schedule:
 
     def load(self) -> Mapping[str, StoredStanding]:
         """What is kept of every provider. Raises StoreError."""
-        with self._transaction() as cursor:
+        with transaction(self._engine) as cursor:
             return {row.provider: row for row in standings(cursor.connection)}
 
     def save(self, row: StoredStanding) -> None:
         """Keep *row* in place of what was kept of its provider. Raises StoreError."""
-        with self._transaction() as cursor:
-            if self._guard is not None:
-                self._guard(cursor)
+        with transaction(self._engine, self._guard) as cursor:
             cursor.execute(_SAVE_SQL, row)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[Cursor]:
-        with translated():
-            pooled = self._engine.raw_connection()
-            try:
-                connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]
-                with connection.cursor() as cursor:
-                    yield cursor
-                connection.commit()
-            finally:
-                pooled.close()  # rolls back what was not committed
 
 
 def standings(connection: psycopg.Connection[Any]) -> list[StoredStanding]:

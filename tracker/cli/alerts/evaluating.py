@@ -59,7 +59,7 @@ def alert_engine(app: App, engine: Engine, rule: Rule, guard: Any = None) -> Ale
 def refuse_empty(engine: Engine) -> None:
     """Raise Exit where nobody has ever been polled: there is nothing to evaluate."""
     from tracker.store import reads
-    from tracker.store.outbox import transaction
+    from tracker.store.engine import transaction
 
     with transaction(engine) as cursor:
         if not reads.providers(cursor.connection):

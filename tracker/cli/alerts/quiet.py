@@ -89,7 +89,7 @@ def silence(obj: dict[str, Any], /, **options: Any) -> None:
 def _make(app: App, options: dict[str, Any]) -> None:
     from tracker.report.health import check_providers
     from tracker.store import alerts
-    from tracker.store.outbox import transaction
+    from tracker.store.engine import transaction
 
     if not any(options[name] for name in ("rule", *_MATCHERS)):
         raise click.UsageError("name a rule ('*' for all of them), or --job, --provider or --gpu")
@@ -168,7 +168,7 @@ def _account() -> str:
 
 def _end(app: App, id_: int) -> None:
     from tracker.store import alerts
-    from tracker.store.outbox import transaction
+    from tracker.store.engine import transaction
 
     with working(app) as (_, engine), transaction(engine) as cursor:
         ended = -(2**63) < id_ < 2**63 and alerts.end_silence(cursor, id_, datetime.now(UTC))

@@ -138,7 +138,7 @@ def _until_done(
 
 def _rows(engine: Engine, rule: str, event_id: str) -> list[StoredNotice]:
     from tracker.store import outbox_admin
-    from tracker.store.outbox import transaction
+    from tracker.store.engine import transaction
 
     with transaction(engine) as cursor:
         found = outbox_admin.listed(cursor.connection, rule=rule, limit=500)
