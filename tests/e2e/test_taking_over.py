@@ -13,8 +13,9 @@ import pytest
 
 from tests.daemon.world import Running, until
 from tests.e2e.killing import Reaper, Script
-from tests.e2e.stage import CHANNELS, Stage, assert_told_once, noted
+from tests.e2e.stage import CHANNELS, Stage, assert_told_once, noted, under_way
 from tests.pipeline.e2e.world import assert_sound
+from tests.support.replay import Answer, Request
 
 pytestmark = pytest.mark.e2e
 
@@ -55,6 +56,47 @@ def test_the_leader_is_killed_and_the_other_goes_on(stage: Stage) -> None:
     # An answer that nobody recorded was on its way when somebody died or was told to stop.
     assert len(stage.server.requests) - recorded <= (TAKEOVERS + 2) * len(stage.names)
     assert not [line for line in logs if "Traceback" in line or "internal error" in line], logs
+    stage.embedded.release()
+
+
+def test_a_leader_that_was_frozen_awakes_as_one_who_stands_by(stage: Stage) -> None:
+    """It stands still with a message in hand, and its connections are given up meanwhile."""
+    script = Script(stage)
+    stage.embedded.acquire()
+    with stage.daemon() as first, stage.daemon() as second:
+        until(lambda: first.lines("leading as") or second.lines("leading as"))
+        frozen, other = (first, second) if first.lines("leading as") else (second, first)
+        other.says("standing by as")
+
+        def freeze(_: Request) -> Answer:
+            stage.hook.on_post = None
+            frozen.send(signal.SIGSTOP)
+            return Answer(b"ok")
+
+        stage.hook.on_post = freeze
+        script.turn()
+        until(lambda: stage.hook.taken)
+        cut_short = Counter(under_way(stage.url()))
+        assert ("hook", stage.hook.ids[0]) in cut_short
+        with psycopg.connect(stage.url(), autocommit=True) as admin:
+            admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE application_name = 'gpucost leader' AND pid IN"
+                " (SELECT pid FROM pg_locks WHERE locktype = 'advisory')"
+            )
+        other.says("leading as .* term 2;")
+        script.wait(script.told, other)  # once the lease has run out
+        script.turn()
+        frozen.send(signal.SIGCONT)
+        until(lambda: not frozen.status()["leads"])
+        script.wait(script.told, other)
+        polled = _recorded(stage)
+        until(lambda: _recorded(stage) > polled + 4)
+        assert other.status()["leads"]
+        assert (frozen.stop(), other.stop()) == (0, 0)
+    assert_told_once(stage, stage.url(), 2, cut_short)
+    for log in (first, second):
+        assert not log.lines("Traceback|internal error|no usable prices"), "\n".join(log.log)
     stage.embedded.release()
 
 
