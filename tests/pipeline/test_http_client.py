@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -151,6 +152,28 @@ async def test_the_gap_between_requests_is_not_kept_towards_a_host_never_reached
     async with Client(clock=clock, rng=FixedJitter(), gate=gate) as client:
         await failure(client)
     assert clock.slept == [1, 2]  # between attempts; no minute each
+
+
+@respx.mock
+async def test_who_waits_for_a_host_that_is_given_up_waits_for_no_gap(clock: FakeClock) -> None:
+    respx.get(url__startswith=URL).mock(side_effect=httpx.ConnectError("refused"))
+    gate = HostGate(60, clock=clock)
+    limits = Limits(attempts=1)
+    async with Client(clock=clock, gate=gate, deadline_s=3600, limits=limits) as client:
+        await failure(client)
+        await asyncio.gather(*(failure(client, f"{URL}?region={n}") for n in range(30)))
+    assert clock.slept == []
+
+
+@respx.mock
+async def test_no_gap_outlasts_the_deadline(clock: FakeClock) -> None:
+    route = respx.get(url__startswith=URL).respond(json=1)
+    async with Client(clock=clock, gate=HostGate(6, clock=clock), deadline_s=10) as client:
+        await client.get(URL)
+        await client.get(URL)  # after 6 s; the third would be due after 12
+        errors = await asyncio.gather(*(failure(client) for _ in range(20)))
+    assert all("time for the poll is over" in str(error) for error in errors)
+    assert (route.call_count, clock.passed) == (2, 6)
 
 
 @respx.mock

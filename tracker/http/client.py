@@ -293,14 +293,13 @@ class Client:
         for _ in range(self._limits.max_redirects + 1):
             host = guard.host_of(url)
             bound = min(self._limits.max_retry_after_s, self._remaining_s())
-            async with self._gate.slot(host, bound):
-                misses = self._misses.get(host, [])
-                if len(misses) >= self._limits.attempts:
-                    # Thirty regions need not each find out again.
-                    raise FetchError(f"{host}: {misses[-1]}; given up for this poll")
+            async with self._gate.slot(host, bound, self._ends_at):
                 total_s = min(ask.total_s, self._remaining_s())
-                if total_s <= 0:
-                    raise FetchError(f"{host}: not asked, the time for the poll is over")
+                try:
+                    self._check_worth_asking(host, total_s)
+                except FetchError:
+                    self._gate.never_reached(host)  # whoever waits behind this one waits no gap
+                    raise
                 try:
                     async with asyncio.timeout(total_s):
                         answer = await self._exchange(ask, url, headers, cached)
@@ -325,6 +324,15 @@ class Client:
         raise FetchError(
             f"{guard.host_of(ask.url)}: more than {self._limits.max_redirects} redirects"
         )
+
+    def _check_worth_asking(self, host: str, remaining_s: float) -> None:
+        """Raises FetchError where *host* is not to be asked any more in this poll."""
+        misses = self._misses.get(host, [])
+        if len(misses) >= self._limits.attempts:
+            # Thirty regions need not each find out again.
+            raise FetchError(f"{host}: {misses[-1]}; given up for this poll")
+        if remaining_s <= 0:
+            raise FetchError(f"{host}: not asked, the time for the poll is over")
 
     async def _exchange(
         self, ask: _Ask, url: str, headers: Mapping[str, str], cached: CachedResponse | None

@@ -33,11 +33,14 @@ class HostGate:
         self._hosts: dict[str, _Host] = {}
 
     @asynccontextmanager
-    async def slot(self, host: str, max_wait_s: float) -> AsyncIterator[None]:
+    async def slot(
+        self, host: str, max_wait_s: float, ends_at: float | None = None
+    ) -> AsyncIterator[None]:
         """Wait for the host's turn and hold a slot for the length of the ``with`` block.
 
         Raises FetchError when the host itself has asked for a pause (see ``pause``) that lasts
-        longer than *max_wait_s*. Waiting for other requests is not bounded here.
+        longer than *max_wait_s*, and when the turn would come after *ends_at* (of the clock's
+        ``monotonic``). Waiting for other requests to end is not bounded here.
         """
         state = self._host(host)
         async with state.slots:
@@ -48,6 +51,8 @@ class HostGate:
                         raise FetchError(
                             f"{host}: asks to wait another {wait_s:.0f} s", retry_after_s=wait_s
                         )
+                    if ends_at is not None and self._clock.monotonic() + wait_s > ends_at:
+                        raise FetchError(f"{host}: not asked, the time for the poll is over")
                     await self._clock.sleep(wait_s)
                 state.next_at = self._clock.monotonic() + self._min_gap_s
             yield
