@@ -81,6 +81,22 @@ def test_failures_are_retried_sooner_at_first_and_then_ever_later() -> None:
     assert all(a <= b * 2 for a, b in pairwise(waits))
 
 
+def test_a_provider_of_few_polls_that_was_not_reached_is_asked_again_within_minutes() -> None:
+    slow = Pace(timedelta(hours=4), timedelta(hours=4))
+    away = replace(attempt("failed"), reached=False)
+    standing, waits = Standing(NOW), []
+    for _ in range(12):
+        standing = end(standing, away, slow)
+        waits.append(standing.next_due_at - NOW)
+    assert waits[0] == breaker.UNREACHED_FLOOR == 5 * MINUTE
+    assert all(wait <= 20 * MINUTE for wait in waits[:3])  # and then ever more seldom
+    assert waits[11] >= slow.every
+    # It has been reached, and what it answers is wrong: its floor holds.
+    assert end(Standing(NOW), attempt("failed"), slow).next_due_at == NOW + slow.at_least
+    asked = replace(away, retry_after=timedelta(hours=2))
+    assert end(Standing(NOW), asked, slow).next_due_at >= NOW + timedelta(hours=2)
+
+
 def test_the_breaker_opens_after_five_failures_and_probes_slowly() -> None:
     assert failing(OPEN_AFTER - 1).breaker == "closed"
     opened = failing(OPEN_AFTER)
@@ -174,26 +190,27 @@ paces = st.builds(
 verdicts: st.SearchStrategy[Verdict] = st.sampled_from(["ok", "unusable", "failed", "credential"])
 waits = st.none() | st.integers(0, 10**7).map(lambda s: timedelta(seconds=s))
 histories = st.lists(
-    st.tuples(verdicts, waits, st.integers(0, 4000)), min_size=1, max_size=40
-)  # verdict, Retry-After, seconds that the poll took
+    st.tuples(verdicts, waits, st.integers(0, 4000), st.booleans()), min_size=1, max_size=40
+)  # verdict, Retry-After, seconds that the poll took, whether anything was answered
 
 
 @given(paces, histories, st.randoms(use_true_random=False))
 def test_no_history_hammers_or_forgets_a_provider(
-    pace: Pace, history: list[tuple[Verdict, timedelta | None, int]], rng: random.Random
+    pace: Pace, history: list[tuple[Verdict, timedelta | None, int, bool]], rng: random.Random
 ) -> None:
     standing, now = first("acme", pace, NOW), NOW
-    for verdict, retry_after, took in history:
+    for verdict, retry_after, took, reached in history:
         began = max(now, standing.next_due_at)
         probing = begun(standing, pace, began)
         assert probing.next_due_at == began + pace.at_least  # should the process die here
         now = began + timedelta(seconds=took)
-        before, standing = (
-            standing,
-            after(probing, Attempt(began, verdict, "why", retry_after), pace, now, rng),
-        )
+        ended = Attempt(began, verdict, "why", retry_after, reached)
+        before, standing = standing, after(probing, ended, pace, now, rng)
         # Never sooner than allowed …
-        assert standing.next_due_at >= max(now, began + pace.at_least)
+        floor = pace.at_least
+        if verdict == "failed" and not reached:
+            floor = min(floor, breaker.UNREACHED_FLOOR)
+        assert standing.next_due_at >= max(now, began + floor)
         if verdict != "ok" and retry_after is not None:
             assert standing.next_due_at >= now + min(retry_after, LONGEST_WAIT)
         # … and never lost.

@@ -32,7 +32,7 @@ _TABLE = (
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--provider", "names", type=CommaList(), multiple=True, help="Only these providers.")
-@click.option("--deadline", type=Duration(), help="Time for all answers (30s, 2m), give or take a second.")
+@click.option("--deadline", type=Duration(), help="Stop asking after this (30s, 2m), and 1 s.")
 @click.option("--dry-run", is_flag=True, help="Ask and judge, but write nothing.")
 @output_option
 @click.pass_obj

@@ -3,7 +3,8 @@
 A poll that worked brings the next one after the interval, give or take a tenth. A failed one is
 repeated sooner at first, then ever later. After OPEN_AFTER failures in a row the breaker opens:
 the provider is probed slowly until it answers. A refused credential opens it at once, because
-asking again with the same key cannot help.
+asking again with the same key cannot help. Who was never reached (no name, no connection) was not
+asked either: its floor is UNREACHED_FLOOR, so that hours between polls do not become hours offline.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ OPEN_AFTER = 5  # failures in a row
 LONGEST_PROBE = timedelta(hours=6)  # between two probes, for intervals that are shorter
 LONGEST_WAIT = timedelta(hours=24)  # that a Retry-After is believed
 FIRST_SPREAD = timedelta(minutes=1)  # over which the first polls after an installation are spread
+UNREACHED_FLOOR = timedelta(minutes=5)  # between polls that reach nobody, for longer floors
 MAX_DOUBLINGS = 16
 CREDENTIAL = "credential refused"
 
@@ -63,13 +65,15 @@ class Attempt:
     """How a poll went, as far as it matters here.
 
     ``unusable``: the provider answers, but its answer is not believed (empty, shrunk). Then it is
-    neither hurried nor left alone: the next ordinary poll confirms or corrects it.
+    neither hurried nor left alone: the next ordinary poll confirms or corrects it. ``reached``:
+    whether anything was answered at all.
     """
 
     began_at: datetime
     verdict: Verdict
     reason: str | None = None
     retry_after: timedelta | None = None
+    reached: bool = True
 
 
 def verdict_of(status: str, http_status: int | None) -> Verdict:
@@ -120,8 +124,11 @@ def after(
     breaker: Breaker = "closed"
     if attempt.verdict == "credential" or (attempt.verdict == "failed" and failures >= OPEN_AFTER):
         breaker = "open"
-    wait = _wait(attempt.verdict, failures, breaker, pace, rng)
-    due = max(attempt.began_at + max(wait, pace.at_least), now)
+    floor = pace.at_least
+    if attempt.verdict == "failed" and not attempt.reached:
+        floor = min(floor, UNREACHED_FLOOR)
+    wait = _wait(attempt.verdict, failures, breaker, replace(pace, at_least=floor), rng)
+    due = max(attempt.began_at + max(wait, floor), now)
     if attempt.verdict == "ok":
         return Standing(due)
     if attempt.retry_after is not None:

@@ -289,4 +289,5 @@ def _attempt(outcome: PollOutcome, began_at: datetime) -> Attempt:
         breaker.verdict_of(outcome.status, outcome.http_status),
         outcome.reason,
         None if asked is None else timedelta(seconds=min(max(asked, 0), 10**7)),
+        reached=outcome.requests == 0 or outcome.http_status is not None or outcome.bytes > 0,
     )
