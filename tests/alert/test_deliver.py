@@ -452,6 +452,29 @@ async def test_cancelled_it_gives_its_leases_back(
     assert hook.ids == [event, event]
 
 
+async def test_who_asks_is_told_of_the_database_and_the_log_is_not(
+    engine: Engine, events: Events, hook: Hook, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    told: list[StoreError | None] = []
+    sender = deliverer(engine, webhook(hook), on_store=told.append)
+    real, error = sender._outbox.waiting, StoreError("cannot connect to the database")
+
+    def away() -> list[str]:
+        if len(told) < 2:
+            raise error
+        return real()
+
+    monkeypatch.setattr(sender._outbox, "waiting", away)
+    event, stop = events.add(), asyncio.Event()
+    running = asyncio.create_task(sender.run(stop))
+    await until(lambda: hook.ids == [event])
+    stop.set()
+    await asyncio.wait_for(running, 10)
+    assert told[:3] == [error, error, None]
+    assert [r for r in caplog.records if r.name == "tracker.alert.deliver"] == []
+
+
 async def test_a_database_that_goes_away_is_waited_for(
     engine: Engine, events: Events, hook: Hook, monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

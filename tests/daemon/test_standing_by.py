@@ -114,4 +114,4 @@ def test_a_server_that_is_away_is_waited_for(server: ReplayServer) -> None:
             assert daemon.get("/livez")[0] == 200
             assert daemon.stop() == 0
     assert len(daemon.lines("ERROR .*database: ")) == 3
-    assert not daemon.lines("Traceback|internal error|alpha: ")
+    assert not daemon.lines("Traceback|internal error|alpha: |alerts: ")

@@ -80,7 +80,8 @@ class Deliverer:
 
     *guard* is asked in every claim (so only the leader takes notices). *templates* are the rules'
     own, by rule. *on_result* is told of every message: channel, "sent", "retry" or "dead", and
-    the number of notices in it. *clock* and *rng* are for tests.
+    the number of notices in it. *on_store* is told by ``run`` how reading the outbox went: what
+    was wrong, or None (unless given, that is logged). *clock* and *rng* are for tests.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Deliverer:
         pace: Pace | None = None,
         holder: str | None = None,
         on_result: Callable[[str, str, int], None] = lambda channel, result, notices: None,
+        on_store: Callable[[StoreError | None], None] | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         rng: random.Random | None = None,
     ) -> None:
@@ -104,6 +106,7 @@ class Deliverer:
         self._pace = pace or Pace()
         self._holder = (holder or holder_name()).replace(" ", "-")
         self._on_result = on_result
+        self._on_store = on_store or self._log_store
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311 - pauses, no secrets
         self._unmarked: dict[str, Callable[[], int]] = {}  # by token: sent, but not marked yet
@@ -183,23 +186,24 @@ class Deliverer:
                 if name not in tasks:
                     tasks[name] = asyncio.create_task(self._serve(name, None, None))
         except StoreError as error:
-            self._store_failed(error)
+            self._on_store(error)
         else:
-            if self._store_down:
-                log.info("alerts: the outbox can be read again")
-            self._store_down = False
+            self._on_store(None)
 
     def _ended(self, name: str, task: asyncio.Task[Delivered]) -> None:
         error = None if task.cancelled() else task.exception()
         if isinstance(error, StoreError):
-            self._store_failed(error)
+            self._on_store(error)
         elif error is not None:
             log.error("alert channel %s: %s", name, type(error).__name__, exc_info=error)
 
-    def _store_failed(self, error: StoreError) -> None:
-        if not self._store_down:
+    def _log_store(self, error: StoreError | None) -> None:
+        """One line when the outbox cannot be read, one when it can again."""
+        if error is not None and not self._store_down:
             log.warning("alerts: nothing is delivered for now: %s", self._redactor.error(error))
-        self._store_down = True
+        elif error is None and self._store_down:
+            log.info("alerts: the outbox can be read again")
+        self._store_down = error is not None
 
     async def _waiting(self, now: datetime | None) -> list[str]:
         """The channels to serve. Notices for channels that do not exist are marked as such."""

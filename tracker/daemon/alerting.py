@@ -169,9 +169,18 @@ class Alerting:
 
 
 def make_deliverer(
-    plan: Plan, link: Link, metrics: Metrics, *, group_wait_s: float | None = None
-) -> Deliverer:
+    plan: Plan, link: Link, metrics: Metrics, outages: Outages,
+    on_trouble: Callable[[StoreError], None], *, group_wait_s: float | None = None,
+) -> Deliverer:  # fmt: skip
     """What sends the notices of *plan*. *group_wait_s* overrides how long one waits for others."""
+
+    def on_store(error: StoreError | None) -> None:
+        if error is None:
+            outages.works("delivery")
+        else:
+            outages.store_failed("delivery", error)
+            on_trouble(error)
+
     alerts, app = plan.app.settings.alerts, plan.app
     wait_s = alerts.group_wait_seconds if group_wait_s is None else group_wait_s
     return Deliverer(
@@ -182,6 +191,7 @@ def make_deliverer(
             drain=timedelta(seconds=app.settings.daemon.drain_seconds),
         ),
         on_result=lambda channel, result, _: metrics.delivered(channel, result),
+        on_store=on_store,
     )  # fmt: skip
 
 

@@ -33,7 +33,9 @@ async def run_once(daemon: Daemon) -> int:
         await daemon.look_for_doubts(daemon.plan)
         daemon.tell_what_is_wrong()
         # Nobody will be here to send what waits for others to go with it.
-        deliverer = make_deliverer(daemon.plan, link, daemon.metrics, group_wait_s=0)
+        deliverer = make_deliverer(
+            daemon.plan, link, daemon.metrics, daemon.outages, trouble.append, group_wait_s=0
+        )
         term = Term(
             daemon.plan, link, deliverer, daemon.metrics, daemon.outages, {}, trouble.append
         )

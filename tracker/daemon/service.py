@@ -178,7 +178,10 @@ class Daemon:
 
     async def _begin(self, link: Link) -> None:
         if self._deliverer is None or self._deliverer[0] is not link:
-            self._deliverer = link, make_deliverer(self.plan, link, self.metrics)
+            made = make_deliverer(
+                self.plan, link, self.metrics, self.outages, lambda _: self._hurry.set()
+            )
+            self._deliverer = link, made
         deliverer = self._deliverer[1]
         deliverer.reload(self.plan.channels, templates(self.plan))
         term = Term(
