@@ -41,9 +41,10 @@ pytest: $(VENV)/.dev ## the tests, on a real PostgreSQL that they start themselv
 e2e: $(VENV)/.dev ## crash, soak and load tests (longer)
 	@$(BIN)/pytest -m e2e
 
-bench: $(VENV)/.bench ## ratios against named yardsticks
+bench: $(VENV)/.bench ## ratios against named yardsticks, and how right estimated hours are
 	@$(BIN)/python -m benchmarks.ingest
 	@$(BIN)/python -m benchmarks.cli
+	@$(BIN)/python -m benchmarks.accuracy
 
 docs: $(VENV)/.dev ## rewrite what comes of the code and data: pages on providers, models and metrics, gpus.json
 	@$(BIN)/python -m tools.providers_page

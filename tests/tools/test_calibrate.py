@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import accuracy
 from tests.support.fixtures import ROOT, SHARED
 from tests.tools.rows import COLUMNS
 from tools.calibrate import CONFIGURATION_FOLDS, calibrate, version_of, write
@@ -155,3 +156,17 @@ def test_the_goals_are_reached_by_leaving_configurations_out() -> None:
         ({"llm_serving_throughput"}, 0.09),
     ):
         assert error_of([error for error in found.speeds if error.group in groups]) <= goal, groups
+
+
+def test_accuracy_says_where_the_measured_tables_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = tmp_path / "missing"
+    monkeypatch.setattr("sys.argv", ["accuracy", str(missing)])
+    with pytest.raises(SystemExit, match="2"):
+        accuracy.main()
+    assert f"there is no folder {missing}" in capsys.readouterr().err
+    monkeypatch.setattr(accuracy, "FOLDER", missing)
+    monkeypatch.setattr("sys.argv", ["accuracy"])
+    accuracy.main()
+    assert "not run, the measured tables are not beside the project" in capsys.readouterr().out
