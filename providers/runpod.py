@@ -7,13 +7,13 @@ and tells here only whether a pod of that size is in stock.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
+from providers._rows import BadRow, amount, number, sample
 from tracker.provider import (
     HOURS_PER_MONTH,
     Availability,
@@ -35,7 +35,6 @@ from tracker.provider import (
     SecretStr,
     Terms,
     load_json,
-    parse_decimal,
 )
 
 COUNTS = (1, 2, 4, 8)
@@ -161,7 +160,7 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
                     continue
                 key = (item.source_id, item.tier, item.market, item.gpu_count)
                 if key in offers:
-                    rejected.append(Rejected("GPU type listed twice", _sample(row)))
+                    rejected.append(Rejected("GPU type listed twice", sample(row)))
                     # Whichever comes first, the same one stays.
                     item = min(item, offers[key], key=lambda offer: offer.price.amount)
                 offers[key] = item
@@ -194,32 +193,28 @@ def _require_fields(rows: Sequence[Any]) -> None:
             raise ParseError(f"data.gpuTypes[].{name}", f"missing in all {len(objects)} rows")
 
 
-class _BadRow(Exception):
-    """Why a row, or one cloud of it, cannot be read."""
-
-
 def _read_row(row: Any) -> Iterator[ListedOffer | Rejected]:
-    sample = _sample(row)
+    shown = sample(row)
     if not isinstance(row, dict):
-        yield Rejected("row is not an object", sample)
+        yield Rejected("row is not an object", shown)
         return
     try:
         problem = _row_problem(row)
-    except _BadRow as bad:
+    except BadRow as bad:
         problem = str(bad)
     if problem is not None:
-        yield Rejected(problem, sample)
+        yield Rejected(problem, shown)
         return
     for tier in TIERS:
         try:
             yield from _read_tier(row, tier)
-        except _BadRow as bad:
-            yield Rejected(str(bad), sample)
+        except BadRow as bad:
+            yield Rejected(str(bad), shown)
 
 
 def _row_problem(row: Mapping[str, Any]) -> str | None:
     """What makes the whole row useless, if anything."""
-    name, memory_gb = row.get("id"), _number(row, "memoryInGb")
+    name, memory_gb = row.get("id"), number(row, "memoryInGb")
     if not isinstance(name, str) or not name.strip():
         return "id is missing"
     if name.strip().lower() == "unknown" or memory_gb == 0:
@@ -233,26 +228,26 @@ def _row_problem(row: Mapping[str, Any]) -> str | None:
 
 def _read_tier(row: Mapping[str, Any], tier: _Tier) -> Iterator[ListedOffer | Rejected]:
     """The offers of one cloud. Its prices count only while its flag says that it is open."""
-    sample = _sample(row)
+    shown = sample(row)
     price, spot = _price(row, tier.price_field), _price(row, tier.spot_field)
     is_open = row.get(tier.open_field)
     if is_open is None:
-        raise _BadRow("market flag missing")
+        raise BadRow("market flag missing")
     if not isinstance(is_open, bool):
-        raise _BadRow("market flag is neither true nor false")
+        raise BadRow("market flag is neither true nor false")
     if not is_open:
         if price is not None or spot is not None:  # left behind when the market closed
-            yield Rejected("market closed", sample)
+            yield Rejected("market closed", shown)
         return
     if price is None:
-        yield Rejected("open market without a price", sample)
+        yield Rejected("open market without a price", shown)
         return
     if spot is not None and spot >= price:
-        yield Rejected("spot price not below on-demand", sample)
+        yield Rejected("spot price not below on-demand", shown)
         spot = None
     counts = [count for count in COUNTS if count <= _maximum(row, tier)]
     if not counts:
-        yield Rejected("no GPU can be rented", sample)
+        yield Rejected("no GPU can be rented", shown)
     for count in counts:
         yield _offer(row, tier, count, price, Market.ON_DEMAND)
         if spot is not None:
@@ -273,7 +268,7 @@ def _offer(
         market=market,
         tier=tier.name,
         price_kind=PriceKind.DYNAMIC if is_spot else PriceKind.FIXED,
-        vram_gb=_number(row, "memoryInGb"),
+        vram_gb=number(row, "memoryInGb"),
         slice="MIG" in name.upper().split(),
         datacenter=tier.datacenter,
         terms=TERMS,
@@ -324,14 +319,14 @@ def _stock_word(word: Any) -> tuple[Availability, str | None]:
 def _quote(context: Mapping[str, Any], name: str) -> Decimal | None:
     try:
         return _price(context, name)
-    except _BadRow:
+    except BadRow:
         return None  # it is a remark only
 
 
 def _maximum(row: Mapping[str, Any], tier: _Tier) -> Decimal:
     """The largest pod of this cloud. Where no maximum is told, only one GPU is certain."""
     for name in (tier.maximum_field, "maxGpuCount"):
-        maximum = _number(row, name)
+        maximum = number(row, name)
         if maximum is not None:
             return maximum
     return Decimal(1)
@@ -339,27 +334,7 @@ def _maximum(row: Mapping[str, Any], tier: _Tier) -> Decimal:
 
 def _price(row: Mapping[str, Any], name: str) -> Decimal | None:
     """A price in USD; None for null and 0, which both mean: not offered."""
-    price = _number(row, name)
-    if price is not None and price < 0:
-        raise _BadRow(f"{name} is negative")
-    return price or None
-
-
-def _number(row: Mapping[str, Any], name: str) -> Decimal | None:
-    value = row.get(name)
-    if value is None:
-        return None
-    try:
-        number = parse_decimal(value)
-    except ValueError:
-        raise _BadRow(f"{name} is not a number") from None
-    if number and abs(number.adjusted()) > 9:
-        raise _BadRow(f"{name} is out of all range")
-    return number
-
-
-def _sample(row: Any) -> str:
-    return json.dumps(row, default=str)[:200]
+    return amount(row, name) or None
 
 
 provider = Provider(

@@ -7,13 +7,13 @@ worked out from the recorded queries and answers alone (providers/_vastai_search
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
+from providers._rows import BadRow, amount, number, sample
 from providers._vastai_search import (
     VERIFICATIONS,
     Body,
@@ -40,7 +40,6 @@ from tracker.provider import (
     Rejected,
     Terms,
     load_json,
-    parse_decimal,
 )
 
 DISK_HOURS_PER_MONTH = Decimal(720)  # how Vast.ai turns its USD per GB-month into an hour's
@@ -87,10 +86,6 @@ class _Ask:
     row: Mapping[str, Any]
 
 
-class _BadRow(Exception):
-    """Why a row became no offer."""
-
-
 def _read_asks(answers: Iterable[list[Any]], rejected: list[Rejected]) -> Iterator[_Ask]:
     """Each ask once: answers overlap, and of the same ask the latest one counts."""
     latest: dict[str, Any] = {}
@@ -100,34 +95,34 @@ def _read_asks(answers: Iterable[list[Any]], rejected: list[Rejected]) -> Iterat
             ask_id = row.get("id") if isinstance(row, dict) else None
             key = str(ask_id) if ask_id is not None else f"row {len(latest)}"
             if key in here:
-                rejected.append(Rejected("same ask listed twice", _sample(row)))
+                rejected.append(Rejected("same ask listed twice", sample(row)))
             here.add(key)
             latest[key] = row
     for key in sorted(latest):
         try:
             yield _read_ask(key, latest[key])
-        except _BadRow as bad:
-            rejected.append(Rejected(str(bad), _sample(latest[key])))
+        except BadRow as bad:
+            rejected.append(Rejected(str(bad), sample(latest[key])))
 
 
 def _read_ask(key: str, row: Any) -> _Ask:
     if not isinstance(row, dict):
-        raise _BadRow("row is not an object")
+        raise BadRow("row is not an object")
     machine_id, count = row.get("machine_id"), row.get("num_gpus")
     if type(machine_id) is not int or machine_id <= 0:
-        raise _BadRow("machine_id is missing or not a number")
+        raise BadRow("machine_id is missing or not a number")
     if type(count) is not int or count <= 0:
-        raise _BadRow("num_gpus is missing or not a whole number")
+        raise BadRow("num_gpus is missing or not a whole number")
     if not isinstance(row.get("gpu_name"), str) or not row["gpu_name"].strip():
-        raise _BadRow("gpu_name is missing")
+        raise BadRow("gpu_name is missing")
     if row.get("rentable") is False:
-        raise _BadRow("not rentable")
+        raise BadRow("not rentable")
     if row.get("rented") is True:
-        raise _BadRow("already rented")
-    price = _amount(row, "dph_base")
+        raise BadRow("already rented")
+    price = amount(row, "dph_base")
     if not price:
-        raise _BadRow("no price")
-    min_bid = _amount(row, "min_bid") or None
+        raise BadRow("no price")
+    min_bid = amount(row, "min_bid") or None
     return _Ask(key, str(machine_id), count, price, min_bid, row.get("is_bid") is True, row)
 
 
@@ -140,7 +135,7 @@ def _one_per_machine_and_size(asks: Iterable[_Ask], rejected: list[Rejected]) ->
         if other is not ask:
             kept[key] = min(other, ask, key=lambda a: (a.usd_per_hour, a.id))
             dropped = ask if kept[key] is other else other
-            rejected.append(Rejected("same machine and size listed twice", _sample(dropped.row)))
+            rejected.append(Rejected("same machine and size listed twice", sample(dropped.row)))
     return kept.values()
 
 
@@ -149,16 +144,16 @@ def _offers(asks: Iterable[_Ask], rejected: list[Rejected]) -> Iterator[ListedOf
     for ask in asks:
         try:
             listed = list(_listed(ask))
-        except _BadRow as bad:
-            rejected.append(Rejected(str(bad), _sample(ask.row)))
+        except BadRow as bad:
+            rejected.append(Rejected(str(bad), sample(ask.row)))
             continue
         if not any(offer.market is Market.SPOT for offer in listed) and ask.min_bid is not None:
-            rejected.append(Rejected("spot price not below on-demand", _sample(ask.row)))
+            rejected.append(Rejected("spot price not below on-demand", sample(ask.row)))
         for offer in listed:
             key = (ask.machine_id, ask.num_gpus, offer.market)
             other = found.setdefault(key, offer)
             if other is not offer:  # from an ask's min_bid and from a bid query
-                rejected.append(Rejected("same machine and size listed twice", _sample(ask.row)))
+                rejected.append(Rejected("same machine and size listed twice", sample(ask.row)))
                 found[key] = min(other, offer, key=lambda o: o.price.amount)
     # One machine stands in the list at several sizes but can be rented once: within a market it
     # is counted at its largest size, and the other sizes leave the count open.
@@ -175,9 +170,9 @@ def _listed(ask: _Ask) -> Iterator[ListedOffer]:
     row = ask.row
     verification = row.get("verification")
     known_tier = verification in VERIFICATIONS
-    ram_gib = (_amount(row, "cpu_ram") or Decimal(0)) / 1024
+    ram_gib = (amount(row, "cpu_ram") or Decimal(0)) / 1024
     region, country = _place(row.get("geolocation"))
-    download = _amount(row, "inet_down_cost")
+    download = amount(row, "inet_down_cost")
     offer = ListedOffer(
         source_id=f"{ask.machine_id}/{ask.num_gpus}",  # ask ids change when the host relists
         gpu_name=" ".join(row["gpu_name"].split()),
@@ -185,11 +180,11 @@ def _listed(ask: _Ask) -> Iterator[ListedOffer]:
         price=NativePrice(ask.usd_per_hour, "USD", PriceUnit.MACHINE_HOUR),
         market=Market.ON_DEMAND,
         tier=str(verification) if known_tier else "unverified",
-        vram_mib=_amount(row, "gpu_ram") or None,
+        vram_mib=amount(row, "gpu_ram") or None,
         slice="MIG" in row["gpu_name"].upper().split(),
         region=region,
         country=country,
-        vcpus=_amount(row, "cpu_cores_effective") or None,
+        vcpus=amount(row, "cpu_cores_effective") or None,
         # cpu_ram is that of the machine's part, in MiB: recorded machines list it in proportion
         # to their GPUs. Whole GiB, because a few MiB come and go with the host's kernel.
         ram_gib=ram_gib.quantize(Decimal(1)) or None,
@@ -221,7 +216,7 @@ def _listed(ask: _Ask) -> Iterator[ListedOffer]:
 
 def _terms(row: Mapping[str, Any]) -> Terms:
     """Billing of one host: its disk price and its price for traffic out of the machine."""
-    storage, upload = _amount(row, "storage_cost"), _amount(row, "inet_up_cost")
+    storage, upload = amount(row, "storage_cost"), amount(row, "inet_up_cost")
     return Terms(
         billing_increment_seconds=1,
         disk_usd_per_gb_hour=None
@@ -232,14 +227,14 @@ def _terms(row: Mapping[str, Any]) -> Terms:
 
 
 def _extras(row: Mapping[str, Any]) -> Extras:
-    seconds = _number(row, "duration")
-    reliability = _number(row, "reliability2")
+    seconds = number(row, "duration")
+    reliability = number(row, "reliability2")
     in_range = reliability is not None and 0 <= reliability <= 1
     return Extras(
         availability=Availability.YES if row.get("rentable") is True else Availability.UNKNOWN,
-        disk_gb=_amount(row, "disk_space"),
-        network_down_mbps=_amount(row, "inet_down"),
-        network_up_mbps=_amount(row, "inet_up"),
+        disk_gb=amount(row, "disk_space"),
+        network_down_mbps=amount(row, "inet_down"),
+        network_up_mbps=amount(row, "inet_up"),
         reliability=reliability if in_range else None,
         max_duration_hours=None if seconds is None else max(seconds // 3600, Decimal(0)),
     )
@@ -260,30 +255,6 @@ def _place(geolocation: Any) -> tuple[str | None, str | None]:
     if len(parts) > 2 and parts[-1] in CONTINENTS and codes[-2]:
         return region, codes[-2]
     return region, codes[-1]
-
-
-def _amount(row: Mapping[str, Any], name: str) -> Decimal | None:
-    number = _number(row, name)
-    if number is not None and number < 0:
-        raise _BadRow(f"{name} is negative")
-    return number
-
-
-def _number(row: Mapping[str, Any], name: str) -> Decimal | None:
-    value = row.get(name)
-    if value is None:
-        return None
-    try:
-        number = parse_decimal(value)
-    except ValueError:
-        raise _BadRow(f"{name} is not a number") from None
-    if number and abs(number.adjusted()) > 12:
-        raise _BadRow(f"{name} is out of all range")
-    return number
-
-
-def _sample(row: Any) -> str:
-    return json.dumps(row, default=str)[:200]
 
 
 provider = Provider(

@@ -1,0 +1,44 @@
+"""Reading the rows of JSON lists, for the modules whose answers are such lists."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from tracker.provider import parse_decimal
+
+_MAGNITUDE = 12  # powers of ten, either way: nothing that is sold is larger or smaller
+_SAMPLE_CHARACTERS = 200
+
+
+class BadRow(Exception):
+    """Why a row, or a part of it, cannot be read."""
+
+
+def number(row: Mapping[str, Any], name: str) -> Decimal | None:
+    """The number under *name*; None where there is none. Raises BadRow."""
+    value = row.get(name)
+    if value is None:
+        return None
+    try:
+        found = parse_decimal(value)
+    except ValueError:
+        raise BadRow(f"{name} is not a number") from None
+    if found and abs(found.adjusted()) > _MAGNITUDE:
+        raise BadRow(f"{name} is out of all range")
+    return found
+
+
+def amount(row: Mapping[str, Any], name: str) -> Decimal | None:
+    """The number under *name*, which is not negative. Raises BadRow."""
+    found = number(row, name)
+    if found is not None and found < 0:
+        raise BadRow(f"{name} is negative")
+    return found
+
+
+def sample(row: Any) -> str:
+    """The beginning of a row, for whoever looks into why it was rejected."""
+    return json.dumps(row, default=str)[:_SAMPLE_CHARACTERS]
