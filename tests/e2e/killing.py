@@ -23,7 +23,7 @@ _BLOCKED = """
 SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
 AND application_name LIKE 'gpucost daemon%%' AND wait_event_type = 'Lock'
 """
-SHORT_S = 15.0  # after which a moment that does not come is given up
+SHORT_S = 20.0  # after which a moment that does not come is given up
 
 
 def moments() -> list[str]:

@@ -104,6 +104,7 @@ class Stage(World):
         mail: Mailbox, *, rule: str = AT_ONCE,
     ) -> None:  # fmt: skip
         self.hook, self.mail, self.rule = hook, mail, rule
+        self._started: list[Running] = []
         self.alert_settings = ""  # more lines of [alerts]
         self.command = [sys.executable, "-m", "tests.e2e.hasty"]
         self.embedded = Embedded(folder / "d", bindir=bindir_of_tests())
@@ -162,8 +163,15 @@ to = "ops@example.org"
         }  # fmt: skip
 
     def start(self, **environment: str) -> Running:
-        """A daemon that the caller ends."""
-        return Running(self.popen("daemon", **environment))
+        """A daemon that the caller ends; killed with the stage if it lives then."""
+        self._started.append(Running(self.popen("daemon", **environment)))
+        return self._started[-1]
+
+    def close(self) -> None:
+        """End what is left of it."""
+        for daemon in self._started:
+            daemon.kill()
+        self.embedded.stop(force=True)
 
     def ask(self, h100: str) -> None:
         """Let every provider ask this for an H100 from now on."""
@@ -269,4 +277,4 @@ def staged(
         try:
             yield stage
         finally:
-            stage.embedded.stop(force=True)
+            stage.close()
