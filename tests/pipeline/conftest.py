@@ -1,8 +1,8 @@
-"""The five providers on a local server, two ways to poll them, and an empty home for settings."""
+"""The five providers on a local server, two ways to poll them, a client, an empty home."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,8 @@ from tests.support import clouds
 from tests.support.command import Cli
 from tests.support.lab import Lab, laboratory
 from tests.support.replay import ReplayServer
-from tracker.http import factory
+from tests.support.web import FakeClock, FixedJitter, MemoryCache
+from tracker.http import Client, factory
 from tracker.http.gate import HostGate
 from tracker.settings import sources
 
@@ -52,3 +53,30 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setattr(sources, "SYSTEM_CONFIG", tmp_path / "etc" / "gpucost.toml")
     return folder
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The event loop of tests that are marked with anyio."""
+    return "asyncio"
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    """A clock that stands until somebody sleeps."""
+    return FakeClock()
+
+
+@pytest.fixture
+def cache() -> MemoryCache:
+    """Answers kept for conditional requests."""
+    return MemoryCache()
+
+
+@pytest.fixture
+async def http(clock: FakeClock, cache: MemoryCache) -> AsyncIterator[Client]:
+    """A client on that clock and cache."""
+    async with Client(
+        clock=clock, rng=FixedJitter(), cache=cache, deadline_s=120, secrets=["configured-secret"]
+    ) as client:
+        yield client

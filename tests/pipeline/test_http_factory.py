@@ -20,11 +20,6 @@ from tracker.telemetry import Redactor
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Shop(ProviderConfig):
     api_key: SecretStr | None = None
 

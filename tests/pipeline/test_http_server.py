@@ -17,11 +17,6 @@ pytestmark = pytest.mark.anyio
 MIB = 2**20
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def failure(client: Client, url: str, **how: object) -> FetchError:
     with pytest.raises(FetchError) as caught:
         await client.get(url, **how)  # type: ignore[arg-type]
