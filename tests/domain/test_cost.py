@@ -76,6 +76,37 @@ def test_a_machine_larger_than_needed_is_billed_whole() -> None:
     assert got.notes == ("8 GPUs are rented and 1 used: a machine is billed whole",)
 
 
+@pytest.mark.parametrize("months", [1, 3, 24])
+def test_months_are_billed_at_the_price_of_the_month_to_the_cent(months: int) -> None:
+    monthly = NativePrice(D("2099"), "USD", PriceUnit.MACHINE_MONTH).machine_hour(D(1), D(1))
+    rounded = PerMachineHour(round(monthly.usd, 6))
+    offer = CostInputs(
+        rounded, D(1), Market.MONTHLY, Terms(commitment_hours=730 * months), None, D("2099")
+    )
+    got = billed(offer, job(), hours("12"))
+    assert got.total_usd == months * D("2099")
+    assert [(ln.quantity, ln.unit, ln.unit_price_usd) for ln in got.lines] == [
+        (D(months), "machine-month", D("2099"))
+    ]
+    assert lower_bound_usd(offer, job(), hours("12")) <= got.at_least_usd
+    assert got.billed_hours == 730 * months
+
+
+@given(cents=st.integers(1, 10**7), used=st.integers(1, 5000), count=st.integers(1, 9))
+def test_what_is_sold_by_the_month_never_costs_less_than_its_bound(
+    cents: int, used: int, count: int
+) -> None:
+    month = D(cents) / 100
+    hour = PerMachineHour(round(month / 730, 6))
+    needs, takes = job(gpus_needed=count), hours(str(used))
+    for market in (Market.MONTHLY, Market.ON_DEMAND):
+        offer = CostInputs(hour, D(1), market, Terms(commitment_hours=730), None, month)
+        got = billed(offer, needs, takes)
+        assert lower_bound_usd(offer, needs, takes) <= got.at_least_usd
+        if market is Market.MONTHLY:
+            assert got.at_least_usd == count * -(-used // 730) * month
+
+
 def test_machines_are_counted_up_and_each_is_set_up_and_has_its_disk() -> None:
     got = billed(
         inputs("10", "4", disk_usd_per_gb_hour=D("0.0001"), disk_included_gb=D(50),
@@ -253,6 +284,7 @@ all_inputs = st.builds(
     market=st.sampled_from([Market.ON_DEMAND, Market.SPOT, Market.MONTHLY]),
     terms=all_terms,
     max_duration_hours=st.none(),
+    month_usd=st.none(),
 )
 all_jobs = st.builds(
     Job,

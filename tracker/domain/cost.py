@@ -13,7 +13,7 @@ Not modelled: interruptions of spot machines, and the speed-up of more GPUs than
 from __future__ import annotations
 
 from collections.abc import Iterator
-from decimal import ROUND_CEILING, Context, Decimal, localcontext
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,18 +29,24 @@ MONTH_SECONDS = HOURS_PER_MONTH * SECONDS_PER_HOUR
 
 # Wide enough for every product of a price, hours and counts to be exact.
 _EXACT = Context(prec=200)
+_FLOOR = Context(prec=40, rounding=ROUND_FLOOR)
 _HOUR_STEP = Decimal("1e-9")
 _TERM_MARKETS = (Market.MONTHLY, Market.RESERVED, Market.CAPACITY_BLOCK)
 
 
 class CostInputs(NamedTuple):
-    """What of an offer decides its bill. ``gpu_count`` > 0; ``price`` is for the whole machine."""
+    """What of an offer decides its bill. ``gpu_count`` > 0; ``price`` is for the whole machine.
+
+    ``month_usd``: what a machine sold by the month costs for one, exactly; ``price`` is then its
+    730th part, rounded.
+    """
 
     price: PerMachineHour
     gpu_count: Decimal
     market: Market
     terms: Terms = Terms()
     max_duration_hours: Decimal | None = None
+    month_usd: Decimal | None = None
 
     @classmethod
     def of(cls, offer: Offer) -> CostInputs:
@@ -49,7 +55,31 @@ class CostInputs(NamedTuple):
         return cls(
             offer.price, listed.gpu_count, listed.market, listed.terms,
             listed.extras.max_duration_hours,
+            month_usd=month_usd(
+                listed.price.amount, listed.price.unit, listed.gpu_count, offer.fx_rate
+            ),
         )  # fmt: skip
+
+
+def month_usd(
+    amount: Decimal, unit: str, gpu_count: Decimal, usd_per_unit: Decimal | None
+) -> Decimal | None:
+    """What a machine costs for a month, exactly; None for a price that is not by the month.
+
+    *usd_per_unit* is the rate of the price's currency, None for USD.
+    """
+    if unit not in ("machine_month", "gpu_month"):
+        return None
+    with localcontext(_EXACT):
+        usd = amount if usd_per_unit is None else amount * usd_per_unit
+        return usd * gpu_count if unit == "gpu_month" else usd
+
+
+def hour_at_least_usd(hour_usd: Decimal, month_usd: Decimal | None) -> Decimal:
+    """A price of an hour that neither whole months nor hours are ever billed below."""
+    if month_usd is None:
+        return hour_usd
+    return min(hour_usd, _FLOOR.divide(month_usd, HOURS_PER_MONTH))
 
 
 class LineKind(StrEnum):
@@ -78,7 +108,8 @@ class Bill(NamedTuple):
 
     ``at_least_usd`` is the exact sum of ``lines``. ``total_usd`` is the same, or None while
     ``partial`` names something that is billed at a price nobody stated. Hours are per machine.
-    ``lower_bound``: the hours, and so the bill, are a lower bound.
+    ``lower_bound``: the hours, and so the bill, are a lower bound. ``used_hours``: set-up and
+    runtime. ``month_usd``: the price of a machine for a month, where months are billed.
     """
 
     machines: int
@@ -92,6 +123,8 @@ class Bill(NamedTuple):
     partial: tuple[str, ...] = ()
     lower_bound: bool = False
     notes: tuple[str, ...] = ()
+    used_hours: Decimal | None = None
+    month_usd: Decimal | None = None
 
     @property
     def total_usd(self) -> Decimal | None:
@@ -143,6 +176,8 @@ def bill(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> Bill | Unpr
             partial=_unknown_parts(inputs.terms, job),
             lower_bound=estimate.lower_bound,
             notes=tuple(_notes(inputs, job, estimate, machines)),
+            used_hours=_hours_up(used),
+            month_usd=inputs.month_usd,
         )
 
 
@@ -163,7 +198,7 @@ def lower_bound_usd(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> 
     """
     with localcontext(_EXACT):
         hours = least_machine_hours(inputs.gpu_count, inputs.terms.commitment_hours, job, estimate)
-        return inputs.price.usd * hours
+        return hour_at_least_usd(inputs.price.usd, inputs.month_usd) * hours
 
 
 def least_machine_hours(
@@ -224,6 +259,14 @@ def _machine_lines(
     runtime, used = _hours_up(runtime), _hours_up(used)
     price = inputs.price.usd
     count = f"{machines} x " if machines > 1 else ""
+    months, rest = divmod(billed, HOURS_PER_MONTH)
+    if inputs.month_usd is not None and not rest:
+        # A 730th part of a month's price has no exact decimal: whole months are billed as such.
+        label = f"{count}machine, {_show(months)} x 1 month of {HOURS_PER_MONTH} h"
+        label += f" ({why}), {_show(used)} h of them used"
+        quantity = machines * months
+        yield _line(LineKind.RUNTIME, label, quantity, "machine-month", inputs.month_usd)
+        return
     yield _line(
         LineKind.RUNTIME, f"{count}machine, runtime", machines * runtime, "machine-hour", price
     )

@@ -117,7 +117,11 @@ def _committed(group: Sequence[Recurring], notes: list[str]) -> Iterable[MonthLi
     widest = max(job.bill.machines for job in group)
     machines = max(widest, whole_up(used, HOURS_PER_MONTH))
     paid = machines * HOURS_PER_MONTH
-    yield _line(f"{names}: machines by the month", paid, "machine-hour", price.usd)
+    label, month_usd = f"{names}: machines by the month", first.bill.month_usd
+    if month_usd is None:
+        yield _line(label, paid, "machine-hour", price.usd)
+    else:  # exactly: the price of the hour is a rounded 730th part of it
+        yield _line(label, Decimal(machines), "machine-month", month_usd)
     disk = max((_disk(job.bill) for job in group), key=lambda d: d[0] * d[1])
     if disk[0]:
         yield _line(f"{names}: disk", paid * disk[0], "GB-hour", disk[1])
@@ -134,6 +138,8 @@ def _committed(group: Sequence[Recurring], notes: list[str]) -> Iterable[MonthLi
 
 def _used_hours(bill: Bill) -> Decimal:
     """Machine-hours of a run without what is billed beyond use."""
+    if bill.month_usd is not None and bill.used_hours is not None:
+        return bill.machines * bill.used_hours
     return sum((line.quantity for kind in _USED for line in _of(bill, kind)), _ZERO)
 
 

@@ -17,7 +17,9 @@ from tracker.domain.cost import (
     Unpriceable,
     bill,
     break_even,
+    hour_at_least_usd,
     least_machine_hours,
+    month_usd,
     speed_up,
 )
 from tracker.domain.gpu import Catalogue
@@ -189,7 +191,9 @@ class _Costing:
                         least_machine_hours(o.gpu_count, o.commitment_hours, self.job, way)
                         for way in ways
                     )
-                usd = _BOUND.multiply(_usd(o, self._discounts.percent_for(o)), hours)
+                percent = self._discounts.percent_for(o)
+                hour = hour_at_least_usd(_usd(o, percent), _month_usd(o, percent))
+                usd = _BOUND.multiply(hour, hours)
                 if budget is not None and self._over(o, usd, budget):
                     selection.excluded["over the job's budget"] += 1
                 else:
@@ -309,7 +313,8 @@ def candidate_of(
     return Candidate(
         item=Priced(o, percent),
         inputs=CostInputs(
-            PerMachineHour(usd), o.gpu_count, Market(o.market), terms, o.max_duration_hours
+            PerMachineHour(usd), o.gpu_count, Market(o.market), terms, o.max_duration_hours,
+            _month_usd(o, percent),
         ),
         estimate=estimate,
         provider=o.provider,
@@ -324,7 +329,16 @@ def candidate_of(
 
 def _usd(o: StoredOffer, discount_percent: Decimal | None) -> Decimal:
     """The price of the machine for an hour, less the discount."""
-    usd = from_micro_usd(o.price_micro_usd)
+    return _less(from_micro_usd(o.price_micro_usd), discount_percent)
+
+
+def _month_usd(o: StoredOffer, discount_percent: Decimal | None) -> Decimal | None:
+    """The price of the machine for a month, where it is sold so, less the discount."""
+    usd = month_usd(o.price_native, o.price_unit, o.gpu_count, o.fx_rate)
+    return None if usd is None else _less(usd, discount_percent)
+
+
+def _less(usd: Decimal, discount_percent: Decimal | None) -> Decimal:
     return usd if discount_percent is None else usd * (100 - discount_percent) / 100
 
 
