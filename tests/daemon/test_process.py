@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import signal
 import threading
 import time
@@ -141,6 +143,37 @@ def test_an_outage_has_one_line_and_its_end_another(world: World, database_url: 
         assert daemon.stop() == 0
     assert len(daemon.lines("beta: ")) == 2
     assert not daemon.lines("alpha: |gamma: ")
+
+
+def test_a_price_book_alone_is_not_ready_and_who_never_answered_has_metrics(
+    world: World, database_url: str
+) -> None:
+    for name in world.names:
+        fail(world.server, name, 500)
+    config = world.config.read_text()
+    world.config.write_text(config.replace("[providers.pricebook]\nenabled = false\n", ""))
+    with world.daemon() as daemon:
+        until(lambda: polls(database_url, "pricebook", "complete"))
+        until(lambda: all(polls(database_url, name, "failed") >= 2 for name in world.names))
+        code, body = daemon.get("/readyz")
+        missing = json.loads(body)["missing"]
+        assert (code, missing[0]) == (503, "no provider has given fresh prices")
+        for name, line in zip(world.names, missing[1:], strict=True):
+            assert line.startswith(f"{name}: ")
+            assert "HTTP 500" in line
+        row = daemon.provider("beta")
+        assert (row["stale"], row["every_seconds"], row["age_seconds"]) == (True, 1, None)
+        metrics = daemon.get("/metrics")[1]
+        assert 'gpucost_provider_stale{provider="beta"} 1.0' in metrics
+        assert 'gpucost_poll_interval_seconds{provider="beta"} 1.0' in metrics
+        assert 'gpucost_provider_stale{provider="pricebook"} 0.0' in metrics
+        assert 'gpucost_poll_last_success_timestamp_seconds{provider="beta"}' not in metrics
+        failures = re.search(r'consecutive_failures{provider="beta"} (\d+)', metrics)
+        assert failures
+        assert int(failures[1]) >= 2
+        sell(world.server, "beta")
+        until(lambda: daemon.get("/readyz")[0] == 200)
+        assert daemon.stop() == 0
 
 
 def test_a_wait_that_a_provider_asks_for_outlives_the_daemon(

@@ -114,14 +114,14 @@ def test_what_is_stale_vanishes(shop: Shop) -> None:
     shop.record(0, make_offer("h", "2.50"))
     shop.record(0, make_offer("x", "1", source="other"), source="other")
     shop.record(2, make_offer("x", "1", source="other"), source="other")
-    for minutes, price, acme in ((2.9, 1, 1), (3, 1, None)):
+    for minutes, median, acme in ((2.9, 1.75, 1), (3, 1, None)):
         shop.minutes = minutes
         got = shop.scrape()
         name = 'gpucost_gpu_price_usd_per_hour{gpu="H100-SXM-80GB",market="on_demand",stat="%s"}'
-        assert got[name % "min"] == price
+        assert got[name % "min"] == 1
         assert got.get('gpucost_offers{provider="acme"}') == acme
         assert got['gpucost_provider_stale{provider="acme"}'] == (acme is None)
-        assert got.get(name % "median") == 1
+        assert got.get(name % "median") == median
     shop.minutes = 5
     got = shop.scrape()
     assert not _of(got, "gpucost_gpu_price")
@@ -138,6 +138,20 @@ def test_no_series_is_of_one_offer(shop: Shop) -> None:
     shop.record(1, *(make_offer(f"offer-{n}", "2") for n in range(60)))
     assert len(shop.scrape()) == few
     assert not any("offer-" in name for name in shop.scrape())
+
+
+def test_a_provider_that_never_answered_has_its_failures_and_is_stale(shop: Shop) -> None:
+    for minutes in (0, 1):
+        shop.record(minutes, status="failed", error="no answer")
+    got = shop.scrape()
+    assert got['gpucost_poll_consecutive_failures{provider="acme"}'] == 2
+    assert got['gpucost_provider_stale{provider="acme"}'] == 1
+    assert got['gpucost_poll_interval_seconds{provider="acme"}'] == 60
+    assert not _of(got, "gpucost_poll_last_success")
+    assert not _of(got, "gpucost_offers{")
+    # Sellers in a price book are not asked, and have no such series.
+    shop.record(2, make_offer("h", "2.5", seller="seller"))
+    assert not any('provider="seller"' in name for name in shop.scrape())
 
 
 def test_failures_quarantine_and_interval(shop: Shop) -> None:
@@ -243,15 +257,19 @@ def test_a_database_that_is_away_comes_back(shop: Shop) -> None:
 
 
 @given(st.lists(st.integers(1, 10**7), min_size=1, max_size=40))
-def test_percentiles_are_prices_that_exist(micro_usd: list[int]) -> None:
+def test_the_median_is_in_the_middle_and_p10_is_a_price_that_exists(micro_usd: list[int]) -> None:
     [found] = gpu_prices(_stored(price) for price in micro_usd)
     prices = sorted(Decimal(price) / 10**6 for price in micro_usd)
     assert found.minimum == prices[0]
-    for part, value in ((10, found.p10), (50, found.median)):
-        # By its definition: the least price that so many per cent of them do not exceed.
-        assert value == min(
-            p for p in prices if sum(q <= p for q in prices) * 100 >= part * len(prices)
-        )
+    # By its definition: the least price that a tenth of them do not exceed.
+    assert found.p10 == min(p for p in prices if sum(q <= p for q in prices) * 10 >= len(prices))
+    half = len(prices) // 2
+    assert found.median * 2 == prices[half] + prices[-half - 1]
+
+
+def test_the_median_of_an_even_number_is_between_the_middle_two() -> None:
+    [found] = gpu_prices(_stored(price) for price in (1_390_000, 1_400_000, 1_790_000, 3_430_000))
+    assert found.median == Decimal("1.595")
 
 
 def _stored(price_micro_usd: int) -> reads.StoredOffer:

@@ -20,6 +20,8 @@ from tests.support.offers import at, make_offer, make_poll
 from tests.support.tools import tool
 from tests.web.test_figures import A100, BERT
 from tests.web.world import Status, ask, serving
+from tracker.alert.engine import AlertEngine
+from tracker.alert.rules import load_rules
 from tracker.store.engine import make_engine
 from tracker.store.polls import Recorder
 from tracker.web.families import OF_STORE
@@ -114,9 +116,13 @@ def test_a_real_prometheus_scrapes_and_its_rules_fire(tmp_path: Path, database_u
     metrics = Metrics(figures, cache_seconds=0)
     metrics.leader(True)
 
+    rules, _ = load_rules({}, catalogue=catalogue(), job=lambda _: BERT, channels={"log"})
+    alerts = AlertEngine(engine, rules, catalogue(), sources={"acme"})
+
     def poll(minute: float, h100: str, a100: str = "1") -> None:
         offers = [make_offer("h", h100), make_offer("a", a100, gpu=A100)]
         recorder.record(make_poll(minute, offers))
+        alerts.evaluate(at(minute))
         minutes[0] = minute
 
     async def main() -> None:
@@ -126,7 +132,11 @@ def test_a_real_prometheus_scrapes_and_its_rules_fire(tmp_path: Path, database_u
                 poll(0, "3.5")  # 14 against 12
                 await _stored(url, "gpucost_job_cost_usd")
                 await _until(url, set(), {"GpucostDown", "H100JobCheaperThanA100"})
-                poll(1, "2.5")  # 10 against 12
+                poll(5, "2.5")  # 10 against 12: cheaper, but not yet for half an hour
+                await _stored(url, 'gpucost_alert_state{state="pending"} == 1')
+                await _until(url, set(), {"H100JobCheaperThanA100"})
+                for minute in (10, 20, 30, 40):
+                    poll(minute, "2.5")
                 await _until(url, {"H100JobCheaperThanA100"})
                 [ratio] = await _query(
                     url,
@@ -134,11 +144,13 @@ def test_a_real_prometheus_scrapes_and_its_rules_fire(tmp_path: Path, database_u
                     ' gpucost_job_cost_usd{gpu="A100"}',
                 )
                 assert round(float(ratio["value"][1]), 4) == 0.8333
-                # Nobody asks any more, nobody leads: the price's rule rests on nothing and ends.
-                minutes[0] = 10
+                # Nobody asks any more, nobody leads; a provider was asked and never answered.
+                minutes[0] = 50
                 metrics.leader(False)
-                stale = {"GpucostProviderStale", "GpucostNoLeader"}
-                await _until(url, stale, {"H100JobCheaperThanA100"})
+                await _until(url, {"GpucostProviderStale", "GpucostNoLeader"})
+                failed = make_poll(40, source="never", status="failed", error="no answer")
+                recorder.record(failed)
+                await _stored(url, 'ALERTS{alertname="GpucostProviderStale", provider="never"}')
                 names = await ask(f"{url}/api/v1/label/__name__/values")
                 stored = set(json.loads(names.text)["data"])
                 assert {f.name for f in OF_STORE} & stored >= {

@@ -92,7 +92,7 @@ def _state(r: dict[str, Any]) -> str:
     if r["last_status"] is None:
         return "price book only"
     state = str(r["last_status"])
-    if r["stale"]:
+    if r["stale"] and r["last_ok_at"] is not None:
         state += ", stale"
     if r["unchanged_since"] is not None:
         state += f", unchanged since {r['unchanged_since']:%Y-%m-%d}"

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tracker import __version__
+from tracker.daemon.plan import PRICE_BOOK
 from tracker.report.health import ProviderHealth, provider_health
 from tracker.store import schedule
 from tracker.store.engine import read_connection
@@ -47,11 +48,15 @@ class DaemonStatus:
             health, _ = self._read()
         except StoreError as error:
             return False, [*missing, f"database: {self._hide(error)}"]
-        polled = [h for h in health if h.provider.slug in daemon.plan.polled]
-        if daemon.plan.polled and not any(
-            h.provider.last_ok_at is not None and not h.stale for h in polled
-        ):
+        # A price book is a file: that it was read says nothing of the network. Where nobody else
+        # is to be polled, it is what was asked for.
+        asked = daemon.plan.polled.keys() - {PRICE_BOOK} or daemon.plan.polled.keys()
+        standing = {h.provider.slug: h for h in health if h.provider.slug in asked}
+        if asked and not any(h.provider.last_ok_at and not h.stale for h in standing.values()):
             missing.append("no provider has given fresh prices")
+            for name in sorted(asked):
+                error = standing[name].provider.last_error if name in standing else None
+                missing.append(f"{name}: {error or 'no fresh answer yet'}")
         return not missing, missing
 
     def status(self) -> dict[str, Any]:

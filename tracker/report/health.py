@@ -20,7 +20,10 @@ UNCHANGED_ALARM = timedelta(days=14)
 
 @dataclass(frozen=True, slots=True)
 class ProviderHealth:
-    """One provider's row of ``gpucost providers``. ``last_poll`` may be a failed one."""
+    """One provider's row of ``gpucost providers``. ``last_poll`` may be a failed one.
+
+    ``stale``: it has no prices that may be ranked, since they are too old or it never gave any.
+    """
 
     provider: StoredProvider
     last_poll: StoredPoll | None
@@ -90,7 +93,9 @@ def provider_health(connection: psycopg.Connection[Any], now: datetime) -> list[
 
 
 def _stale(provider: StoredProvider, now: datetime) -> bool:
-    if provider.last_ok_at is None or provider.ttl_seconds is None:
+    if provider.last_ok_at is None:
+        return provider.last_attempt_at is not None  # asked, and never answered
+    if provider.ttl_seconds is None:
         return False
     return now >= provider.last_ok_at + timedelta(seconds=provider.ttl_seconds)
 

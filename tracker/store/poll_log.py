@@ -74,6 +74,7 @@ WITH made AS ({_POLL_SQL})
 UPDATE provider SET
     last_attempt_at = greatest(least(last_attempt_at, clock_timestamp()), %(polled_at)s),
     last_status = %(status)s, last_error = %(error)s,
+    every_seconds = coalesce(every_seconds, %(every_seconds)s),
     consecutive_failures = consecutive_failures + 1
 FROM made WHERE provider.id = %(provider_id)s RETURNING made.id
 """

@@ -74,7 +74,8 @@ FAILURES = Family(
 )
 STALE = Family(
     "gpucost_provider_stale", "gauge",
-    "1 when the provider's prices are too old to be ranked.", ("provider",),
+    "1 when the provider's prices are too old to be ranked, or it was asked and never gave any.",
+    ("provider",),
 )  # fmt: skip
 OFFERS = Family(
     "gpucost_offers", "gauge", "Offers whose price is known; absent while stale.", ("provider",)
@@ -87,13 +88,15 @@ UNMAPPED = Family(
 )
 PRICE = Family(
     "gpucost_gpu_price_usd_per_hour", "gauge",
-    "Price of fresh offers per GPU and hour; stat is min, p10 or median.",
+    "Price of fresh offers per GPU and hour; stat is min, p10 or median. List prices of the price "
+    "book are among them, however old, where their seller's own are not there.",
     ("gpu", "market", "stat"),
 )  # fmt: skip
 JOB_COST = Family(
     "gpucost_job_cost_usd", "gauge",
-    "Cheapest whole bill of a job on a family of GPUs, with the default filters. lower_bound "
-    "is true where the job's hours are a lower bound.", ("workload", "gpu", "lower_bound"),
+    "Cheapest whole bill of a job on a family of GPUs, with the default filters, list prices of "
+    "the price book included: alert on gpucost_alert_state instead. lower_bound is true where the "
+    "job's hours are a lower bound.", ("workload", "gpu", "lower_bound"),
 )  # fmt: skip
 JOB_COST_RATIO = Family(
     "gpucost_job_cost_ratio", "gauge",

@@ -7,6 +7,7 @@ recorded or an offer has grown stale since, so that scraping costs next to nothi
 from __future__ import annotations
 
 import math
+import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -38,7 +39,8 @@ REREAD_AFTER = timedelta(minutes=10)  # discounts begin and end without a poll
 class GpuPrice:
     """What fresh offers of one GPU ask for on one market, in USD per GPU-hour.
 
-    ``p10`` and ``median`` are prices that exist: a tenth, or half, of the offers ask no more.
+    ``p10`` is a price that exists: a tenth of the offers ask no more. ``median`` is the middle one,
+    or halfway between the middle two.
     """
 
     gpu: str
@@ -156,7 +158,7 @@ def read_prices(
 
 
 def gpu_prices(offers: Iterable[StoredOffer]) -> tuple[GpuPrice, ...]:
-    """Minimum, tenth percentile and median of each GPU and market, by nearest rank."""
+    """Minimum, tenth percentile (by nearest rank) and median of each GPU and market."""
     found: dict[tuple[str, str], list[Decimal]] = defaultdict(list)
     for o in offers:
         if o.gpu_count >= 1:
@@ -164,6 +166,6 @@ def gpu_prices(offers: Iterable[StoredOffer]) -> tuple[GpuPrice, ...]:
     out = []
     for (gpu, market), prices in sorted(found.items()):
         prices.sort()
-        p10, median = (prices[math.ceil(len(prices) * part / 100) - 1] for part in (10, 50))
-        out.append(GpuPrice(gpu, market, prices[0], p10, median))
+        p10 = prices[math.ceil(len(prices) / 10) - 1]
+        out.append(GpuPrice(gpu, market, prices[0], p10, statistics.median(prices)))
     return tuple(out)
