@@ -110,7 +110,7 @@ def document(report: CheapestReport, verdicts: Sequence[Verdict]) -> dict[str, A
     return {
         "as_of": report.now,
         "answer": words.sentence(report) if report.rows else None,
-        "job": _job(report.job),
+        "job": job_values(report.job),
         "filters": report.filters.echo(),
         "offers_total": report.total_offers,
         "offers_considered": report.considered,
@@ -122,7 +122,8 @@ def document(report: CheapestReport, verdicts: Sequence[Verdict]) -> dict[str, A
     }
 
 
-def _job(job: Job) -> dict[str, Any]:
+def job_values(job: Job) -> dict[str, Any]:
+    """What was asked for, as plain values."""
     return {
         "name": job.name,
         "title": job.title,
@@ -173,10 +174,10 @@ def print_table(
         others = [r for r in report.best_by_gpu if r.offer.key not in shown]
         if not report.filters.gpus:  # all GPUs there are: nobody asked for each of them
             others = []
-        _ranking([*report.rows, *others], report.now, wide=wide)
+        ranking([*report.rows, *others], report.now, wide=wide)
         render.say()
         if explain:
-            _explain([*report.rows, *others])
+            explain_lines([*report.rows, *others])
         if others:
             render.say(f"{UNRANKED} the best of each GPU that is not among the ranked rows.")
     for line in words.remarks(report):
@@ -186,7 +187,8 @@ def print_table(
     render.say(render.footer(report.considered, report.total_offers, report.excluded))
 
 
-def _ranking(rows: Sequence[Row], now: datetime, *, wide: bool) -> None:
+def ranking(rows: Sequence[Row], now: datetime, *, wide: bool) -> None:
+    """The rows as a table."""
     ranges = any(r.low_usd is not None for r in rows)
     render.print_table(
         (
@@ -246,7 +248,8 @@ def stock_text(availability: str, label: str | None) -> str:
     return {"yes": label or "yes", "no": "none"}.get(availability, render.DASH)
 
 
-def _explain(rows: Iterable[Row]) -> None:
+def explain_lines(rows: Iterable[Row]) -> None:
+    """The lines of each bill."""
     for r in rows:
         place = f"#{r.rank}" if r.rank else UNRANKED
         render.say(f"{place} {r.offer.gpu_key} at {r.offer.provider}, offer {ref(r.offer.key)}")

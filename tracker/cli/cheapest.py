@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -22,32 +22,45 @@ from tracker.cli.options import (
     filters_from,
     output_option,
     refuse_all_with_top,
+    stack,
     top_option,
 )
 from tracker.domain.gpu import UnknownGpu
 from tracker.domain.job import Job, JobError, parse_hours
 
 if TYPE_CHECKING:
+    import psycopg
+
     from tracker.cli.verify import Verdict
     from tracker.report.cheapest import CheapestReport
     from tracker.report.filters import Filters
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_TOP = 10
 MAX_JOB_BYTES = 256 * 1024
 
 
+# What is changed of a job on the command line.
+job_options: Callable[[F], F] = stack(
+    [
+        click.option(
+            "--hours",
+            "hours_texts",
+            metavar="GPU=H,...",
+            multiple=True,
+            help="Hours per GPU, for all the job's GPUs together: A100=12,H100=4.",
+        ),
+        click.option("--disk", type=Positive(), help="GB of disk the job needs on each machine."),
+        click.option("--egress", type=Positive(), help="GB that leave the provider."),
+        click.option("--setup", type=Positive(), help="Hours of set-up billed on each machine."),
+    ]
+)
+
+
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("job", required=False)
-@click.option(
-    "--hours",
-    "hours_texts",
-    metavar="GPU=H,...",
-    multiple=True,
-    help="Hours per GPU, for all the job's GPUs together: A100=12,H100=4.",
-)
-@click.option("--disk", type=Positive(), help="GB of disk the job needs on each machine.")
-@click.option("--egress", type=Positive(), help="GB that leave the provider.")
-@click.option("--setup", type=Positive(), help="Hours of set-up billed on each machine.")
+@job_options
 @click.option(
     "--compare", type=CommaList(), metavar="A,B", help="Break-even of one GPU against another."
 )
@@ -57,9 +70,7 @@ MAX_JOB_BYTES = 256 * 1024
 @filter_options
 @output_option
 @click.pass_obj
-def cheapest(
-    obj: dict[str, Any], /, job: str | None, hours_texts: tuple[str, ...], **options: Any
-) -> None:
+def cheapest(obj: dict[str, Any], /, job: str | None, **options: Any) -> None:
     """The cheapest way to run JOB: a built-in job's name, a job file, or --hours.
 
     Bills are for whole machines and the hours billed, with disk and egress; the hours of each GPU
@@ -67,11 +78,7 @@ def cheapest(
     """
     app = App(obj["config"])
     refuse_all_with_top(options["show_all"])
-    options["hours_texts"] = hours_texts
-    wanted, filters = (
-        _job(app, job, ",".join(hours_texts) if hours_texts else None, options),
-        filters_from(options),
-    )
+    wanted, filters = wanted_job(app, job, options), filters_from(options)
     try:
         report = _answer(app, wanted, filters, options)
         verdicts: list[Verdict] = []
@@ -93,8 +100,9 @@ def cheapest(
         raise Exit(EXIT_NO_MATCH, nothing_left(report.excluded))
 
 
-def _job(app: App, name: str | None, hours_text: str | None, options: Mapping[str, Any]) -> Job:
-    """The job that the argument and the options describe."""
+def wanted_job(app: App, name: str | None, options: Mapping[str, Any]) -> Job:
+    """The job that the argument and the options describe. Raises Exit and click.UsageError."""
+    hours_text = ",".join(options["hours_texts"]) or None
     try:
         if name is not None:
             readable(name)
@@ -140,6 +148,20 @@ def readable(name: str) -> None:
 
 
 def _answer(app: App, job: Job, filters: Filters, options: Mapping[str, Any]) -> CheapestReport:
+    for name in filters.gpus:  # refused before anything is opened
+        app.catalogue.select(name)
+    with app.reading() as connection:
+        return answer_on(connection, app, job, filters, options)
+
+
+def answer_on(
+    connection: psycopg.Connection[Any],
+    app: App,
+    job: Job,
+    filters: Filters,
+    options: Mapping[str, Any],
+) -> CheapestReport:
+    """The answer from what an open database holds. Raises UnknownGpu."""
     from tracker.report.asked import ask
     from tracker.report.cheapest import cheapest_report, with_needs
     from tracker.report.discounts import DiscountBook
@@ -150,19 +172,14 @@ def _answer(app: App, job: Job, filters: Filters, options: Mapping[str, Any]) ->
     as_of = options["as_of"]
     now = as_of or datetime.now(UTC)
     filters = with_needs(filters, job)
-    for name in filters.gpus:  # refused before anything is opened
-        app.catalogue.select(name)
-    with app.reading() as connection:
-        check_providers(connection, filters.providers)
-        if not options["hours_texts"]:  # hours that are typed are what somebody wants to see used
-            job = measured(connection, job)
-        # A job that can be estimated is about all GPUs, one with hours about those that have some.
-        names = filters.gpus or (tuple(job.hours) if job.task is None else ())
-        wanted = (
-            frozenset().union(*(app.catalogue.select(name) for name in names)) if names else None
-        )
-        asked = ask(connection, filters, wanted, now, as_of)
-        discounts = DiscountBook.at(reads.discounts(connection, now), now)
+    check_providers(connection, filters.providers)
+    if not options["hours_texts"]:  # hours that are typed are what somebody wants to see used
+        job = measured(connection, job)
+    # A job that can be estimated is about all GPUs, one with hours about those that have some.
+    names = filters.gpus or (tuple(job.hours) if job.task is None else ())
+    wanted = frozenset().union(*(app.catalogue.select(name) for name in names)) if names else None
+    asked = ask(connection, filters, wanted, now, as_of)
+    discounts = DiscountBook.at(reads.discounts(connection, now), now)
     return cheapest_report(
         asked.offers, job, filters._replace(gpus=names), app.catalogue, now,
         top=None if options["show_all"] else options["top"],

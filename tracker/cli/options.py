@@ -91,7 +91,7 @@ class Positive(click.ParamType[Decimal]):
         return number
 
 
-def _stack(options: list[Callable[[F], F]]) -> Callable[[F], F]:
+def stack(options: list[Callable[[F], F]]) -> Callable[[F], F]:
     def decorate(command: F) -> F:
         for option in reversed(options):
             command = option(command)
@@ -104,9 +104,9 @@ def _many(name: str, help_: str) -> Callable[[F], F]:
     return click.option(f"--{name}", type=CommaList(), multiple=True, help=help_)
 
 
-filter_options: Callable[[F], F] = _stack(
+# What a command has that names its GPUs in another way.
+filter_options_but_gpu: Callable[[F], F] = stack(
     [
-        _many("gpu", "Families or exact GPUs: A100,H100-SXM-80GB,4090."),
         _many("provider", "Only these providers."),
         _many("region", "Only these regions; * and ? match anything: us-*."),
         _many("country", "Only these countries (two-letter codes)."),
@@ -140,13 +140,17 @@ filter_options: Callable[[F], F] = _stack(
     ]
 )
 
+filter_options: Callable[[F], F] = stack(
+    [_many("gpu", "Families or exact GPUs: A100,H100-SXM-80GB,4090."), filter_options_but_gpu]
+)
+
 
 def top_option(default: int) -> Callable[[F], F]:
     """``--top N`` and ``--all``."""
     top = click.option("--top", type=click.IntRange(1, 100_000), default=default, metavar="N",
                        show_default=True, help="Only the cheapest N.")  # fmt: skip
     every = click.option("--all", "show_all", is_flag=True, help="Every one that fits.")
-    return _stack([top, every])
+    return stack([top, every])
 
 
 output_option: Callable[[F], F] = click.option(
