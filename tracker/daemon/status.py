@@ -55,8 +55,8 @@ class DaemonStatus:
         if asked and not any(h.provider.last_ok_at and not h.stale for h in standing.values()):
             missing.append("no provider has given fresh prices")
             for name in sorted(asked):
-                error = standing[name].provider.last_error if name in standing else None
-                missing.append(f"{name}: {error or 'no fresh answer yet'}")
+                said = standing[name].provider.last_error if name in standing else None
+                missing.append(f"{name}: {said or 'no fresh answer yet'}")
         return not missing, missing
 
     def status(self) -> dict[str, Any]:
