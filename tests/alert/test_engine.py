@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -290,6 +291,37 @@ def test_a_state_that_cannot_be_read_stops_no_other_rule(world: World) -> None:
     assert (fine.rule, fine.phase) == ("b", Phase.FIRING)
     [closed] = [e for e in world.alerts(other).evaluate(at(6)) if e.rule == "a"]
     assert (closed.events, world.row("a")["removed_at"] is None) == ((), False)
+
+
+def test_a_rule_that_cannot_be_stored_is_an_error_and_stops_no_other(world: World) -> None:
+    fine = [rule(name=name, **QUICK) for name in "az"]
+    wrong = rule(name="m", **QUICK)
+    wrong = replace(wrong, definition={**wrong.definition, "title": "a\0b \ud800"})
+    play(world, rule(name="old", **QUICK), "c")
+    first, middle, last, gone = world.alerts(fine[0], wrong, fine[1]).evaluate(at(1))
+    assert [e.phase for e in (first, middle, last)] == [Phase.FIRING, Phase.OK, Phase.FIRING]
+    assert (gone.rule, gone.events[0].kind) == ("old", Kind.CLOSED)
+    assert middle.health is Health.ERROR
+    assert "cannot be recorded: the database reported an error" in str(middle.problem)
+    assert world.row("m")["health"] == "error", "it is seen in lists, too"
+    assert world.row("m")["definition"]["title"] == "a\ufffdb \ufffd"
+
+
+def test_what_the_database_refuses_of_one_rule_is_said_and_stops_no_other(world: World) -> None:
+    wanted = [rule(name=name, **QUICK) for name in "amz"]
+    rows(
+        world.url,
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$BEGIN RAISE EXCEPTION 'no % today', NEW.name; END$$;"
+        "CREATE TRIGGER refuse BEFORE UPDATE ON alert_rule FOR EACH ROW"
+        " WHEN (NEW.name = 'm') EXECUTE FUNCTION refuse()",
+    )
+    world.poll(0, CHEAP)
+    first, middle, last = world.alerts(*wanted).evaluate(at(1))
+    assert [first.phase, last.phase] == [Phase.FIRING, Phase.FIRING]
+    assert (middle.rule, middle.health, "no m today" in str(middle.problem)) == (
+        "m", Health.ERROR, True,
+    )  # fmt: skip
 
 
 def test_baseline_says_nothing_of_what_was_true_at_the_start(world: World) -> None:

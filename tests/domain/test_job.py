@@ -288,6 +288,9 @@ def test_what_a_job_does_not_say_is_one_gpu_and_nothing_else() -> None:
         ({"setup_hours": 1000}, "setup_hours: 1000 is not between 0 and 720"),
         ({"min_vram_gb": -4}, "min_vram_gb: -4 is not between"),
         ({"title": "x" * 3000}, "title: longer than 2000 characters"),
+        ({"title": "a\0b"}, "title: has a character that cannot be stored: U+0000"),
+        ({"description": "\udfff"}, "description: has a character that cannot be stored"),
+        ({"limits": {"regions": ["a\0b"]}}, "limits.regions: a word has a character that cannot"),
         ({"a\nb": 1}, "a b: unknown key"),
     ],
 )

@@ -24,11 +24,13 @@ from tracker.domain.gpu import Catalogue
 from tracker.domain.rule.machine import acknowledge, edited, step_for
 from tracker.domain.rule.state import State
 from tracker.domain.rule.types import Event, Health, Kind, Phase, Sample
+from tracker.domain.texts import storable
 from tracker.report.measured import measured
 from tracker.store import alerts
 from tracker.store.alert_inputs import source_urls
 from tracker.store.alerts import NewEvent, StoredRule
 from tracker.store.engine import transaction
+from tracker.store.errors import DatabaseBusy, DatabaseFailed
 
 if TYPE_CHECKING:
     import psycopg
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
 
 _ENDS = (Kind.RESOLVED, Kind.CLOSED)
 REMOVED = "removed"
+
+# What may go wrong with one rule while the database answers the others.
+_OF_ONE_RULE = (DatabaseFailed, DatabaseBusy, ValueError, TypeError, LookupError, ArithmeticError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +106,9 @@ class AlertEngine:
     def evaluate(self, now: datetime, *, force: bool = False) -> list[Evaluated]:
         """Evaluate the rules whose time has come (all, with *force*) and write what comes of it.
 
-        Rules that are gone from the configuration are closed. Raises StoreError; what had been
-        written by then stands, and the rest is still due.
+        Rules that are gone from the configuration are closed. What the database does not take of
+        one rule is that rule's ERROR. Raises StoreError where it takes nothing at all; what had
+        been written by then stands, and the rest is still due.
         """
         with self._reading() as connection:
             known = {row.name: row for row in alerts.rules(connection, include_removed=True)}
@@ -110,10 +116,10 @@ class AlertEngine:
                 r for r in self.rules.values() if _is_due(r, known.get(r.name), now, force=force)
             ]
             evaluations, urls = self._look(connection, due, now) if due else ([], {})
-        done = [self._apply(e, urls, now, known.get(e.rule.name)) for e in evaluations]
+        done = [self._recorded(e, urls, now, known.get(e.rule.name)) for e in evaluations]
         kept = self.rules.keys() | self._broken
         gone = [name for name, row in known.items() if name not in kept and row.removed_at is None]
-        done += [self._close(name, now) for name in gone]
+        done += [self._closed(known[name], now) for name in gone]
         return [one for one in done if one is not None]
 
     def dry_run(self, rule: Rule, now: datetime) -> DryRun:
@@ -173,6 +179,37 @@ class AlertEngine:
         snapshot = Snapshot.read(connection, rules, self._catalogue, now, sources=self._sources)
         found = [evaluate(rule, snapshot, now) for rule in rules]
         return found, source_urls(connection, context.offers_of(found))
+
+    def _recorded(
+        self, evaluation: Evaluation, urls: Mapping[int, str], now: datetime,
+        seen: StoredRule | None,
+    ) -> Evaluated | None:  # fmt: skip
+        """``_apply``; what cannot be written is an ERROR of this rule, and stops no other."""
+        try:
+            return self._apply(evaluation, urls, now, seen)
+        except _OF_ONE_RULE as error:
+            problem = _problem("cannot be recorded", error)
+            busy = isinstance(error, DatabaseBusy)
+        rule = evaluation.rule
+        if not busy:  # its next turn is soon, and another long wait would keep the others
+            clean = replace(rule, definition=storable(rule.definition))
+            failed = Evaluation(clean, now, Sample(Health.ERROR, reason=problem))
+            try:
+                done = self._apply(failed, {}, now, seen)
+            except _OF_ONE_RULE:
+                pass
+            else:
+                return None if done is None else replace(done, problem=done.problem or problem)
+        phase = Phase(seen.phase) if seen else Phase.OK
+        return Evaluated(rule.name, now, phase, Health.ERROR, problem=problem)
+
+    def _closed(self, row: StoredRule, now: datetime) -> Evaluated | None:
+        """``_close``; the same."""
+        try:
+            return self._close(row.name, now)
+        except _OF_ONE_RULE as error:
+            problem = _problem("cannot be closed", error)
+        return Evaluated(row.name, now, Phase(row.phase), Health.ERROR, problem=problem)
 
     def _apply(
         self,
@@ -254,6 +291,10 @@ def _is_due(rule: Rule, row: StoredRule | None, now: datetime, *, force: bool) -
     # A time ahead of ours comes from a clock that was turned back since: it must not wait for it.
     passed = now - row.evaluated_at
     return passed >= rule.every or passed < -timedelta(minutes=1)
+
+
+def _problem(what: str, error: Exception) -> str:
+    return str(storable(f"{what}: {' '.join(str(error).split())[:300] or type(error).__name__}"))
 
 
 def _begin_anew(

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any, TypeVar
 
 from tracker.domain.money import parse_decimal
+from tracker.domain.texts import unstorable
 
 V = TypeVar("V")
 
@@ -163,6 +164,7 @@ def text(limit: int) -> Callable[[Any], str]:
             raise Wrong(f"{shown(value)} is not text")
         if len(value) > limit:
             raise Wrong(f"longer than {limit} characters")
+        _refuse_unstorable(value)
         return value.strip()
 
     return read
@@ -188,4 +190,12 @@ def words(value: Any) -> tuple[str, ...]:
     found = tuple(dict.fromkeys(item.strip() for item in items if item.strip()))
     if not found:
         raise Wrong("is empty")
+    for item in found:
+        _refuse_unstorable(item)
     return found
+
+
+def _refuse_unstorable(value: str) -> None:
+    character = unstorable(value)
+    if character is not None:
+        raise Wrong(f"{shown(value)} has a character that cannot be stored: {character}")

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from tracker.domain.money import parse_decimal
+from tracker.domain.texts import unstorable
 
 MAX_HOURS = Decimal(10 * 365 * 24)  # ten years: beyond that it is a unit error
 MAX_GPUS_NEEDED = 100_000
@@ -55,6 +56,9 @@ def read_text(
         raise JobError(f"{where}{key}: {value!r} is not text")
     if len(value) > limit:
         raise JobError(f"{where}{key}: longer than {limit} characters")
+    character = unstorable(value)
+    if character is not None:
+        raise JobError(f"{where}{key}: has a character that cannot be stored: {character}")
     return value.strip()
 
 

@@ -19,6 +19,7 @@ from tracker.domain.job_fields import (
     read_text,
 )
 from tracker.domain.terms import Market
+from tracker.domain.texts import unstorable
 
 MAX_USD = Decimal(10) ** 12
 MAX_RUNS = 1_000_000
@@ -83,6 +84,8 @@ def _words(data: Mapping[str, Any], key: str) -> tuple[str, ...]:
         raise JobError(f'{_WHERE}{key}: {value!r} is not a list of words, such as ["secure"]')
     if len(words) > 100 or not all(0 < len(word.strip()) <= 100 for word in words):
         raise JobError(f"{_WHERE}{key}: a word is empty or too long, or there are too many")
+    if any(unstorable(word) for word in words):
+        raise JobError(f"{_WHERE}{key}: a word has a character that cannot be stored")
     return tuple(word.strip() for word in words)
 
 
