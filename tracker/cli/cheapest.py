@@ -51,9 +51,13 @@ job_options: Callable[[F], F] = stack(
             multiple=True,
             help="Hours per GPU, for all the job's GPUs together: A100=12,H100=4.",
         ),
-        click.option("--disk", type=Positive(), help="GB of disk the job needs on each machine."),
-        click.option("--egress", type=Positive(), help="GB that leave the provider."),
-        click.option("--setup", type=Positive(), help="Hours of set-up billed on each machine."),
+        click.option(
+            "--disk", type=Positive(zero=True), help="GB of disk the job needs on each machine."
+        ),
+        click.option("--egress", type=Positive(zero=True), help="GB that leave the provider."),
+        click.option(
+            "--setup", type=Positive(zero=True), help="Hours of set-up billed on each machine."
+        ),
     ]
 )
 
@@ -163,16 +167,18 @@ def answer_on(
 ) -> CheapestReport:
     """The answer from what an open database holds. Raises UnknownGpu."""
     from tracker.report.asked import ask
-    from tracker.report.cheapest import cheapest_report, with_needs
+    from tracker.report.cheapest import cheapest_report
     from tracker.report.discounts import DiscountBook
-    from tracker.report.health import check_providers
+    from tracker.report.health import check_providers, check_tiers
     from tracker.report.measured import measured
+    from tracker.report.needs import with_needs
     from tracker.store import reads
 
     as_of = options["as_of"]
     now = as_of or datetime.now(UTC)
     filters = with_needs(filters, job)
     check_providers(connection, filters.providers)
+    check_tiers(connection, filters.tiers)
     if not options["hours_texts"]:  # hours that are typed are what somebody wants to see used
         job = measured(connection, job)
     # A job that can be estimated is about all GPUs, one with hours about those that have some.
@@ -180,13 +186,14 @@ def answer_on(
     wanted = frozenset().union(*(app.catalogue.select(name) for name in names)) if names else None
     asked = ask(connection, filters, wanted, now, as_of)
     discounts = DiscountBook.at(reads.discounts(connection, now), now)
-    return cheapest_report(
+    report = cheapest_report(
         asked.offers, job, filters._replace(gpus=names), app.catalogue, now,
         top=None if options["show_all"] else options["top"],
         total_offers=asked.total, left_out=asked.left_out, shelves=asked.shelves,
         discounts=discounts,
         compare=_pair(app, job, options["compare"]),
     )  # fmt: skip
+    return report if asked.total else report._replace(begins_at=reads.first_poll_at(connection))
 
 
 def _pair(app: App, job: Job, asked: tuple[str, ...] | None) -> tuple[str, str] | None:

@@ -29,6 +29,7 @@ from tracker.domain.rank import Candidate, Ranked, Ranking, cheapest_of, order, 
 from tracker.domain.terms import Availability, Market, Terms
 from tracker.report.discounts import DiscountBook
 from tracker.report.filters import NOTHING, STALE, Filters, Selection, is_stale, select
+from tracker.report.needs import with_needs
 from tracker.store.reads import TERM_MARKETS, Shelf, StoredOffer
 
 # Products of a price and hours are cut, never rounded up: a bound must not exceed the bill.
@@ -78,6 +79,7 @@ class CheapestReport(NamedTuple):
     considered: int  # offers that could run the job under the filters
     total_offers: int
     excluded: Counter[str]
+    begins_at: datetime | None = None  # of history, where nothing was on record
 
     @property
     def only_stale(self) -> bool:
@@ -127,28 +129,6 @@ def cheapest_report(
     )
 
 
-def with_needs(filters: Filters, job: Job) -> Filters:
-    """*filters* with what the job needs. Markets, tiers, regions and an interconnect asked for
-    take the place of the job's own; of two minima the larger one holds."""
-    limits = job.limits
-    if limits is not None:
-        filters = filters._replace(
-            markets=filters.markets or limits.markets,
-            tiers=filters.tiers or limits.tiers,
-            regions=filters.regions or limits.regions,
-            interconnect=filters.interconnect or limits.interconnect,
-            min_ram_gib=_larger(filters.min_ram_gib, limits.min_ram_gib),
-            min_network_mbps=_larger(filters.min_network_mbps, limits.min_network_mbps),
-            dedicated=filters.dedicated or limits.dedicated,
-            ecc=filters.ecc or limits.ecc,
-        )
-    return filters._replace(min_vram_gb=_larger(filters.min_vram_gb, job.min_vram_gb))
-
-
-def _larger(one: Decimal | None, other: Decimal | None) -> Decimal | None:
-    return max((x for x in (one, other) if x is not None), default=None)
-
-
 class Priced(NamedTuple):
     """A stored offer with the discount that holds for it."""
 
@@ -175,7 +155,7 @@ class _Costing:
         the counts do not depend on how many rows are asked for.
         """
         found: list[Bounded] = []
-        least_hours: dict[tuple[str, Decimal, int | None], Decimal] = {}
+        least_hours: dict[tuple[object, ...], Decimal] = {}
         budget = self.job.limits.budget_usd if self.job.limits is not None else None
         for o in selection.kept:
             ways = self._ways_on(o)
@@ -184,7 +164,8 @@ class _Costing:
             elif problem := _no_way(o, self.job, ways):
                 selection.excluded[problem] += 1
             else:
-                alike = (o.gpu_key, o.gpu_count, o.commitment_hours)
+                # Of several counts, interruptions may leave fewer.
+                alike = (o.gpu_key, o.gpu_count, o.commitment_hours, *_interruptions(o, self.job))
                 hours = least_hours.get(alike)
                 if hours is None:
                     hours = least_hours[alike] = min(
@@ -232,7 +213,7 @@ class _Costing:
         known = self._ways.get(alike)
         if known is None:
             known = self._ways[alike] = ways_on(self.job, o.gpu_key, count, self.catalogue)
-        return known
+        return _on_offer(known, o, self.job)
 
 
 def ways_on(
@@ -250,6 +231,23 @@ def ways_on(
     if deadline is not None and job.setup_hours + estimate.hours > deadline:
         return NoEstimate(f"takes {estimate.hours} h on {gpu_key}", "over the job's deadline")
     return (estimate,)
+
+
+def _on_offer(
+    ways: tuple[RuntimeEstimate, ...] | NoEstimate, o: StoredOffer, job: Job
+) -> tuple[RuntimeEstimate, ...] | NoEstimate:
+    """*ways* with the interruptions to expect on *o*."""
+    if job.spot is None or o.market != Market.SPOT or isinstance(ways, NoEstimate):
+        return ways
+    from tracker.report.spot import interrupted
+
+    return interrupted(ways, o, job)
+
+
+def _interruptions(o: StoredOffer, job: Job) -> tuple[object, ...]:
+    if job.spot is None or o.market != Market.SPOT:
+        return ()
+    return o.interruption_percent_max, o.reliability
 
 
 def best_way(
@@ -313,7 +311,11 @@ def candidate_of(
     return Candidate(
         item=Priced(o, percent),
         inputs=CostInputs(
-            PerMachineHour(usd), o.gpu_count, Market(o.market), terms, o.max_duration_hours,
+            PerMachineHour(usd),
+            o.gpu_count,
+            Market(o.market),
+            terms,
+            o.max_duration_hours,
             _month_usd(o, percent),
         ),
         estimate=estimate,
@@ -358,7 +360,15 @@ def _at(hours: Decimal | None, ranked: Ranked[Priced], job: Job) -> Decimal | No
     if hours is None:
         return None
     inputs, estimate = ranked.candidate.inputs, ranked.candidate.estimate
-    found = bill(inputs._replace(max_duration_hours=None), job, replace(estimate, hours=hours))
+    at = replace(estimate, hours=hours)
+    if estimate.interrupted is not None:
+        from tracker.report.spot import interrupted_way
+
+        again = interrupted_way(at, ranked.candidate.item.offer, job)
+        if isinstance(again, NoEstimate):
+            return None
+        at = again
+    found = bill(inputs._replace(max_duration_hours=None), job, at)
     return found.at_least_usd if isinstance(found, Bill) else None
 
 
@@ -417,7 +427,8 @@ def bill_now(
     offer: StoredOffer, job: Job, catalogue: Catalogue, discounts: DiscountBook
 ) -> Bill | None:
     """The bill of *job* on one offer whatever the filters say; None when it has none."""
-    ways = ways_on(job, offer.gpu_key, max(1, int(offer.gpu_count)), catalogue)
+    count = max(1, int(offer.gpu_count))
+    ways = _on_offer(ways_on(job, offer.gpu_key, count, catalogue), offer, job)
     if isinstance(ways, NoEstimate) or _no_way(offer, job, ways):
         return None
     found = best_way(offer, ways, job, discounts)[1]

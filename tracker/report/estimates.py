@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracker.domain.job import Job, NoEstimate, RuntimeEstimate, is_slice, runtime_for
-from tracker.report.cheapest import Row, cheapest_report, with_needs
+from tracker.report.cheapest import Row, cheapest_report
 from tracker.report.filters import Filters
+from tracker.report.needs import with_needs
 
 if TYPE_CHECKING:
     import psycopg
