@@ -214,7 +214,7 @@ def test_explain_shows_lines_that_sum_to_the_total() -> None:
     assert amounts[:-1] == [Decimal(12), Decimal(12)]
     assert sum(amounts[:-1]) == amounts[-1] == 24
     assert block[1].strip() == "id: a100-day"
-    assert block[2].endswith("; source: Chinese GPU buyer's guide, 2025-10")
+    assert "; source: Chinese GPU buyer's guides, 2025-10: no author or link is known" in block[2]
     assert "billed beyond use (minimum of 86400 s)" in block[4]
     assert "note: disk price unknown" in "\n".join(block)
     assert block[-1].startswith("    note: ")

@@ -126,8 +126,7 @@ def test_where_it_does_not_fit_is_counted_and_one_gpu_of_eight_is_enough_elsewhe
 def test_gpus_fixes_the_count() -> None:
     rows = by_id(_ask("llama-3.1-8b-lora", "--gpus", "4", "--all")["rows"])
     assert {row["gpus_used"] for row in rows.values()} == {4}
-    assert rows["h100"]["machines"] == 4
-    assert rows["h100x4"]["machines"] == 1
+    assert rows["h100x4"]["machines"] == rows["h100x8"]["machines"] == 1
 
 
 def test_a_gpu_asked_for_on_which_it_cannot_run_is_explained() -> None:
@@ -214,3 +213,16 @@ def test_an_alert_rule_may_be_about_an_estimated_job(tmp_path: Path) -> None:
     bills = {row["gpu"]: row["total_usd"] for row in _ask("llama-3.1-8b-lora")["best_by_gpu"]}
     assert bills["H100-SXM-80GB"] in answer.out
     assert bills["A100-SXM-80GB"] in answer.out
+
+
+def test_single_gpus_apart_are_no_machine_of_eight() -> None:
+    document = _ask("llama-3.1-8b-lora", "--gpus", "8", "--gpu", "H100", "--all")
+    assert [row["offer_id"] for row in document["rows"]] == ["h100x8"]
+    assert document["excluded"][evidence.NO_NETWORK] == 4
+    assert not any("is not modelled" in remark for remark in document["remarks"])
+
+
+def test_a_month_of_runs_at_a_partial_bill_is_an_at_least(tmp_path: Path) -> None:
+    nightly = _job(tmp_path, "llama-3.1-8b-lora", "[limits]\nruns_per_month = 30\n")
+    remarks = _ask(nightly, "--disk", "60")["remarks"]
+    assert any("30 runs a month on #1 come to at least $" in remark for remark in remarks)

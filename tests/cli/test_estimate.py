@@ -164,3 +164,33 @@ def test_a_config_json_is_found_beside_the_job_file(tmp_path: Path) -> None:
     assert entry["steps"][0]["value"] == pytest.approx(1.236e9, rel=0.01)
     (folder / "config.json").write_text("{")
     assert "config.json: not JSON" in run("estimate", str(file)).complaint
+
+
+@pytest.mark.usefixtures("_at_market")
+def test_a_bill_that_lacks_a_part_is_no_plain_total(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(LORA.replace("[workload]", "disk_gb = 60\n[workload]"))
+    lines = run("estimate", str(file), "--gpu", "H100-SXM-80GB").lines
+    row = next(line for line in lines if line.startswith("H100"))
+    assert ">= $" in row
+    total = next(line for line in lines if line.strip().startswith("total "))
+    assert ">= $" in total
+    assert any("not in the total" in line and "disk price unknown" in line for line in lines)
+    bound = run("estimate", "bert-large", "--gpu", "RTX4090-24GB", "--no-prices").lines
+    assert any(">= 48.00" in line for line in bound)
+
+
+def test_every_factor_of_a_micro_step_is_a_step() -> None:
+    """The steps alone give the hours: FLOPs, peak, efficiency, overlap, software."""
+    entry = _of(_estimate("llama-3.1-8b-lora", "--gpu", "H100-SXM-80GB"))["H100-SXM-80GB"]
+    steps = {step["name"]: step["value"] for step in entry["steps"]}
+    fastest = steps["tokens"] * steps["FLOPs"] / (steps["precision"] * 1e12)
+    assert fastest < steps["compute"] < fastest / min(steps["efficiency"], steps[""]) * 1.001
+    busy = steps["compute"] + steps["bandwidth"]
+    together = (busy**4 + steps["overhead"] ** 4) ** 0.25
+    assert together / steps["software"] == pytest.approx(steps["micro-step"], rel=0.05)
+    assert steps["tokens"] / steps["micro-step"] == pytest.approx(steps["speed"], rel=1e-6)
+    formulas = {step["name"]: step["formula"] for step in entry["steps"]}
+    assert "fitted to" in formulas["efficiency"]
+    names = [step["name"] for step in entry["steps"]]
+    assert names.count("runtime") == 1

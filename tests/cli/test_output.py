@@ -162,7 +162,8 @@ def test_times_are_utc_and_filters_echoed() -> None:
     assert document["job"]["hours"]["H100"] == {
         "hours": 4, "gpus": 1, "basis": "published", "lower_bound": False,
         "note": "one H100 SXM 80 GB; epochs and data set are not stated",
-        "source": "Chinese GPU buyer's guide, 2025-10",
+        "source": "Chinese GPU buyer's guides, 2025-10: no author or link is known, "
+        "nobody measured it here, it compares GPUs only",
     }  # fmt: skip
 
 

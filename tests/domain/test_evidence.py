@@ -190,7 +190,7 @@ def test_the_smallest_count_that_fits_is_taken() -> None:
 def test_a_count_given_is_the_only_one_tried() -> None:
     job = replace(job_of(LORA), gpus_needed=4, count_given=True)
     assert hours(job, H100).gpus == 4
-    assert [way.gpus for way in ways(job, H100, 1)] == [4]
+    assert [way.gpus for way in ways(job, H100, 4)] == [4]
     assert [way.gpus for way in ways(job, H100, 8)] == [4]
 
 
@@ -266,3 +266,36 @@ def test_hours_typed_on_the_command_line_are_evidence_too() -> None:
     typed = replace(job_of(LORA), hours={"A100": RuntimeHours(Decimal(4))})
     assert hours(typed, A100).basis is Basis.STATED
     assert hours(typed, H100).basis is Basis.SCALED
+
+
+# --- machines that nobody says to be connected --------------------------------------------------
+
+
+@pytest.mark.parametrize("text", [LORA, FULL, HPC])
+@pytest.mark.parametrize("per_machine", [1, 2, 4])
+def test_small_machines_apart_do_not_train_together(text: str, per_machine: int) -> None:
+    job = replace(job_of(text), gpus_needed=8, count_given=True)
+    found = evidence.options(job, H100, per_machine, catalogue())
+    assert isinstance(found, NoEstimate)
+    assert found.short == evidence.NO_NETWORK
+    whole = ways(job, H100, 8)
+    assert [way.gpus for way in whole] == [8]
+
+
+def test_sixteen_gpus_on_two_machines_are_not_twice_as_fast_as_eight() -> None:
+    job = replace(job_of(FULL), count_given=True)
+    eight, sixteen = (ways(replace(job, gpus_needed=n), H100, 8)[0].hours for n in (8, 16))
+    assert eight / 2 < sixteen < eight
+
+
+def test_requests_are_divided_among_small_machines_and_no_copy_spans_them() -> None:
+    job = replace(job_of(SERVE), gpus_needed=4, count_given=True)
+    apart = evidence.find(job, H100, 4, catalogue(), per_machine=1).hours
+    alone = evidence.find(replace(job, gpus_needed=1), H100, 1, catalogue()).hours
+    assert isinstance(apart, RuntimeEstimate)
+    assert isinstance(alone, RuntimeEstimate)
+    assert apart.hours == pytest.approx(alone.hours / 4, rel=Decimal("0.01"))
+    large = job_of(SERVE.replace("Llama 3.1 8B", "Llama 3.1 70B"))
+    large = replace(large, gpus_needed=4, count_given=True)
+    assert isinstance(evidence.find(large, H100, 4, catalogue(), 1).hours, NoEstimate)
+    assert isinstance(evidence.find(large, H100, 4, catalogue(), 4).hours, RuntimeEstimate)

@@ -164,6 +164,8 @@ def test_mistakes_in_training_are_named(lines: dict[str, str | None], said: str)
         ({"service_hours": "3"}, "workload.service_hours: goes with request_rate only"),
         ({"requests": None, "request_rate": "3", "concurrency": "4"}, "says it already"),
         ({"ttft_seconds": "5000"}, "give seconds, not milliseconds"),
+        ({"ttft_seconds": "200"}, "give seconds, not milliseconds"),
+        ({"tpot_seconds": "20"}, "give seconds, not milliseconds"),
         ({"tpot_seconds": "0"}, "workload.tpot_seconds: 0 is not above 0"),
         ({"input_tokens": '"200k"'}, "are more than the 131072 that Llama 3.1 8B holds"),
         ({"input_tokens": None}, "workload.input_tokens: is missing"),

@@ -88,7 +88,7 @@ def row(r: Row, now: datetime) -> dict[str, Any]:
         "estimate_version": r.estimate.version,
         "lower_bound": b.lower_bound,
         "age_seconds": int((now - known_at(o)).total_seconds()),
-        "seen_at": o.seen_at,
+        "seen_at": known_at(o),
         "stale": r.stale,
         "valid_as_of": o.valid_as_of,
         "availability": o.availability,
@@ -286,7 +286,7 @@ def offer_row(o: Any, now: datetime, stale: bool) -> dict[str, Any]:
     skip = {"key", "offer_id", "gpu_key", "gpu_count", "price_micro_usd"}
     rest = {k: v for k, v in o._asdict().items() if k not in skip and k not in values}
     rest |= {name: render.quantity(rest[name]) for name in _QUANTITIES}
-    return {**values, **rest}
+    return {**values, **rest, "seen_at": known_at(o)}
 
 
 def held_row(q: Any) -> dict[str, Any]:

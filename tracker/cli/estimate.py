@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracker.app import App, NothingRecorded
-from tracker.cli import render
+from tracker.cli import render, words
 from tracker.cli.cheapest import readable
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_USAGE, Exit
 from tracker.cli.options import CommaList
@@ -19,6 +19,7 @@ from tracker.domain.job import Job, JobError, NoEstimate, RuntimeEstimate
 
 if TYPE_CHECKING:
     from tracker.domain.runtime.types import Estimate
+    from tracker.report.cheapest import Row
     from tracker.report.estimates import OnGpu
 
 _COLUMNS = (
@@ -132,9 +133,13 @@ def _cells(on: OnGpu) -> list[str]:
         hours.basis, str(made.bound) if made else render.DASH,
         f"{made.memory.total:.1f}" if made and made.memory else render.DASH,
         render.usd(row.bill.price.per_gpu(row.bill.gpu_count).usd, 4) if row else render.DASH,
-        render.usd(row.bill.at_least_usd) if row else render.DASH,
+        _bill(row) if row else render.DASH,
         row.offer.provider if row else render.DASH,
     ]  # fmt: skip
+
+
+def _bill(row: Row) -> str:
+    return (">= " if words.open_ended(row.bill) else "") + render.usd(row.bill.at_least_usd)
 
 
 def _tried(on: OnGpu) -> str:
@@ -170,7 +175,7 @@ def _path(job: Job, on: OnGpu) -> None:
         sure = "measured on this GPU" if made.calibrated else "no measurement of this GPU"
         render.say(
             f"  {hours.basis}, bound by {made.bound}; group {made.group}, {sure}, "
-            f"calibration {made.version}."
+            f"calibration {made.version} (efficiencies fitted to published measurements)."
         )
         for note in made.notes:
             render.say(f"  Note: {note}.")
@@ -184,20 +189,25 @@ def _money(job: Job, on: OnGpu) -> Iterable[tuple[str, str, str]]:
     if on.row is None:
         return
     b = on.row.bill
-    yield ("price", f"{on.row.offer.provider}, {b.machines} x a machine of {b.gpu_count} GPUs",
+    o = on.row.offer
+    when = "told by itself" if o.valid_as_of is None else f"typed, read on {o.valid_as_of}"
+    yield ("price", f"{o.provider} ({when}), {b.machines} x a machine of {b.gpu_count} GPUs",
            f"{render.usd(b.price.usd, 4)} per machine-hour")  # fmt: skip
     count = render.hours(b.billed_hours)
     yield "billed", "set-up and runtime, rounded up as the seller does", count
-    yield "total", "machines x billed hours x price, disk and egress", render.usd(b.at_least_usd)
+    yield "total", "machines x billed hours x price, disk and egress", _bill(on.row)
+    for part in b.partial:
+        yield "", "not in the total", part
     if on.row.low_usd is not None and on.row.high_usd is not None:
         yield ("range", "the bill at both ends of the hours",
                f"{render.usd(on.row.low_usd)} to {render.usd(on.row.high_usd)}")  # fmt: skip
     units = job.task.units if job.task is not None else {}
     if "requests" in units:
         each = b.at_least_usd / units["requests"]
-        yield "per request", "total / requests", render.usd(each, 6)
+        least = ">= " if words.open_ended(b) else ""
+        yield "per request", "total / requests", least + render.usd(each, 6)
         million = b.at_least_usd / units["tokens"] * 1_000_000
-        yield "per million", "total / million output tokens", render.usd(million, 4)
+        yield "per million", "total / million output tokens", least + render.usd(million, 4)
 
 
 def _figure(value: float) -> str:

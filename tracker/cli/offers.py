@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracker.app import App, NothingRecorded
-from tracker.cli import bills, render
+from tracker.cli import bills, render, words
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_ONLY_STALE, EXIT_USAGE, Exit
 from tracker.cli.options import (
     filter_options,
@@ -21,6 +22,7 @@ from tracker.cli.options import (
 )
 from tracker.domain.gpu import UnknownGpu
 from tracker.domain.job import is_slice
+from tracker.domain.money import HOURS_PER_MONTH
 
 if TYPE_CHECKING:
     from tracker.report.filters import Filters
@@ -90,7 +92,8 @@ def offers(obj: dict[str, Any], /, **options: Any) -> None:
 def _offers(app: App, filters: Filters, options: dict[str, Any]) -> None:
     from tracker.report.asked import ask
     from tracker.report.filters import STALE, is_stale, nothing_left, select
-    from tracker.report.health import check_providers
+    from tracker.report.health import check_providers, check_tiers
+    from tracker.store import reads
 
     as_of = options["as_of"]
     now = as_of or datetime.now(UTC)
@@ -99,7 +102,9 @@ def _offers(app: App, filters: Filters, options: dict[str, Any]) -> None:
         filters = filters._replace(include_slices=True)
     with app.reading() as connection:
         check_providers(connection, filters.providers)
+        check_tiers(connection, filters.tiers)
         asked = ask(connection, filters, wanted, now, as_of)
+        begins = None if asked.total else reads.first_poll_at(connection)
     selection = select(
         asked.offers, filters, app.catalogue, now,
         total_offers=asked.total, left_out=asked.left_out, shelves=asked.shelves,
@@ -112,6 +117,8 @@ def _offers(app: App, filters: Filters, options: dict[str, Any]) -> None:
         if rows:
             _table(rows, wide=options["output"] == "wide")
             render.say()
+            for line in _marks(rows):
+                render.say(line)
         if len(kept) > len(shown):
             render.say(f"{len(kept) - len(shown):,} more; --all shows them")
         render.say(footer)
@@ -122,7 +129,8 @@ def _offers(app: App, filters: Filters, options: dict[str, Any]) -> None:
     if not kept:
         if selection.excluded[STALE]:
             raise Exit(EXIT_ONLY_STALE, "only stale prices match; poll again, or --include-stale")
-        raise Exit(EXIT_NO_MATCH, nothing_left(selection.excluded))
+        since = f"; history begins at {render.iso(begins)}" if begins else ""
+        raise Exit(EXIT_NO_MATCH, nothing_left(selection.excluded) + since)
 
 
 def _keys(app: App, filters: Filters) -> frozenset[str] | None:
@@ -152,9 +160,30 @@ def _cells(r: dict[str, Any]) -> list[str]:
         r["market"].replace("_", "-"), render.usd(Decimal(r["price_usd_per_gpu_hour"]), 4),
         render.usd(Decimal(r["price_usd_per_machine_hour"]), 4), _number(r["vcpus"]),
         _rounded(r["ram_gib"]),
-        bills.age_text(r["valid_as_of"], r["age_seconds"], stale=r["stale"]),
+        bills.age_text(r["valid_as_of"], r["age_seconds"], stale=r["stale"]) + _mark(r),
         bills.stock_text(r["availability"], r["stock_label"]), r["offer"],
     ]  # fmt: skip
+
+
+def _mark(r: dict[str, Any]) -> str:
+    """A mark for what a reader must know of a price: its term, or that it is a promotion's."""
+    return ("+" if _long(r) else "") + ("!" if _promoted(r) else "")
+
+
+def _long(r: dict[str, Any]) -> bool:
+    return r["commitment_hours"] is not None and r["commitment_hours"] > HOURS_PER_MONTH
+
+
+def _promoted(r: dict[str, Any]) -> bool:
+    return "promotion" in r["native_id"].lower()
+
+
+def _marks(rows: list[dict[str, Any]]) -> Iterable[str]:
+    terms = dict.fromkeys(words.term(r["commitment_hours"]) for r in rows if _long(r))
+    if terms:
+        yield f"+ only for a term, billed whole: {', '.join(terms)} (-o wide tells which)."
+    if any(map(_promoted, rows)):
+        yield "! a promotion of the day it was read, perhaps over (-o wide names the usual price)."
 
 
 def _wide_cells(r: dict[str, Any]) -> list[str]:

@@ -77,17 +77,23 @@ class Moment(click.ParamType[datetime]):
 
 
 class Positive(click.ParamType[Decimal]):
-    """A number above zero, exactly as typed."""
+    """A number above zero, or with *zero* not below it, exactly as typed."""
 
     name = "NUMBER"
+
+    def __init__(self, *, zero: bool = False) -> None:
+        self._zero = zero
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Decimal:
         try:
             number = Decimal(str(value))
         except InvalidOperation:
             self.fail(f"{value!r} is not a number", param, ctx)
+        if number.is_zero() and self._zero:
+            return Decimal(0)
         if not number.is_finite() or number <= 0 or number > Decimal(10) ** 9:
-            self.fail(f"{value!r} must be above 0 and plausible", param, ctx)
+            least = "0 or more" if self._zero else "above 0"
+            self.fail(f"{value!r} must be {least} and at most a billion", param, ctx)
         return number
 
 

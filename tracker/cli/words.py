@@ -14,6 +14,7 @@ from tracker.domain.cost import (
     break_even_is_unknown,
     separate_machines,
 )
+from tracker.domain.money import HOURS_PER_MONTH
 
 if TYPE_CHECKING:
     from tracker.report.cheapest import CheapestReport, Comparison, Row
@@ -76,7 +77,8 @@ def total(b: Bill) -> str:
 def remarks(report: CheapestReport) -> Iterable[str]:
     """What a reader of the figures must know, for people and programs alike."""
     if report.total_offers == 0:
-        yield f"No offer was on record at {render.iso(report.now)}."
+        begins = f": history begins at {render.iso(report.begins_at)}" if report.begins_at else ""
+        yield f"No offer was on record at {render.iso(report.now)}{begins}."
     if report.comparison is not None:
         yield break_even_sentence(report.comparison)
     yield from _missing(report)
@@ -91,26 +93,61 @@ def remarks(report: CheapestReport) -> Iterable[str]:
         yield f"A total with >= leaves out what the provider does not state ({unknown})."
     dated = [r.offer.valid_as_of is not None for r in rows]
     if any(dated):
-        which = "All prices are" if all(dated) else "A date under AGE marks"
-        yield f"{which} list prices from a price book, read on the date shown: not live."
+        yield _of_typed([r for r in rows if r.offer.valid_as_of is not None], every=all(dated))
+    yield from _of_terms(rows)
     if any(r.offer.market == "spot" for r in rows):
         yield "Spot: interruptions and repeated work are not in the bill."
     if any(r.stale for r in rows):
         yield "Stale prices are ranked because --include-stale asks for it."
 
 
+def _of_typed(typed: Iterable[Row], *, every: bool) -> str:
+    """Whose prices those with a date are: the shipped list's, or the user's own book's."""
+    own = sorted(r.offer.fallback for r in typed)
+    which = "All prices are" if every else "A date under AGE marks"
+    if not own[0] and not own[-1]:
+        return f"{which} prices from a price book of your own, read on the date shown: not live."
+    what = "list prices from a price book" if own[0] else "list prices or prices of your own book"
+    return f"{which} {what}, read on the date shown: not live."
+
+
+def _of_terms(rows: Iterable[Row]) -> Iterable[str]:
+    """What the figure of a machine paid for longer than a month, or at a promotion, rests on."""
+    told = dict.fromkeys(
+        f"#{r.rank}" if r.rank else f"{r.offer.provider} {r.offer.gpu_key}"
+        for r in rows
+        if "promotion" in r.offer.native_id.lower()
+    )
+    if told:
+        yield f"A promotion of the day it was read, perhaps over: {', '.join(told)}."
+    for r in rows:
+        hours = r.offer.commitment_hours
+        if hours is not None and hours > HOURS_PER_MONTH:
+            place = f"#{r.rank}" if r.rank else f"{r.offer.provider} {r.offer.gpu_key}"
+            yield f"{place} is sold for a term of {term(hours)}, billed whole."
+
+
+def term(hours: int) -> str:
+    """A term in months where it is some, else in hours."""
+    months, rest = divmod(hours, int(HOURS_PER_MONTH))
+    return f"{hours:,} h" if rest or not months else render.counted(months, "month")
+
+
 def _of_hours(report: CheapestReport, rows: Iterable[Row]) -> Iterable[str]:
     bounds = sorted({r.offer.gpu_family for r in rows if r.bill.lower_bound})
     if bounds:
         yield f"Hours on {', '.join(bounds)} are a lower bound (>=): it takes at least so long."
-    fewer = sorted(gpu for gpu, h in report.job.hours.items() if h.gpus < report.job.gpus_needed)
-    if fewer and report.rows:
+    job = report.job
+    # With a workload the hours are estimated for the count that is billed.
+    fewer = sorted(gpu for gpu, h in job.hours.items() if h.gpus < job.gpus_needed)
+    if fewer and report.rows and job.task is None:
         yield (
             f"{report.job.gpus_needed} GPUs are billed for the hours that fewer take on "
             f"{', '.join(fewer)}: how the job scales is not modelled."
         )
     if report.rows and report.rows[0].bill.machines > 1:
-        yield f"#1 is on {separate_machines(report.rows[0].bill.machines)}."
+        first = report.rows[0]
+        yield f"#1 is on {separate_machines(first.bill.machines, job, first.estimate)}."
 
 
 def _of_estimates(report: CheapestReport) -> Iterable[str]:
@@ -140,7 +177,8 @@ def _per_month(best: Row, runs: int) -> str:
         return (
             f"{runs} runs a month: what is paid by the term is paid once, however many fit in it."
         )
-    return f"{runs} runs a month on #1 come to {render.usd(best.bill.at_least_usd * runs)}."
+    least = "at least " if open_ended(best.bill) else ""
+    return f"{runs} runs a month on #1 come to {least}{render.usd(best.bill.at_least_usd * runs)}."
 
 
 def _missing(report: CheapestReport) -> Iterable[str]:
@@ -201,7 +239,8 @@ def _at_what_price(c: Comparison, at: BreakEven) -> str:
     left, a, b = c.left, c.left.offer.gpu_key, c.right.offer.gpu_key
     even, now = at.per_gpu.usd, left.bill.price.per_gpu(left.bill.gpu_count).usd
     price = f"{render.usd(even, 4)} per GPU-hour"
-    relation = "below" if now < even else ("at" if now == even else "above")
+    mine, other = left.bill.at_least_usd, c.right.bill.at_least_usd
+    relation = "below" if mine < other else ("at" if mine == other else "above")
     its = f"its price is {render.usd(now, 4)}, {relation} that."
     if at.bound is Bound.AT_LEAST:
         return (

@@ -312,7 +312,7 @@ def _notes(inputs: CostInputs, job: Job, estimate: RuntimeEstimate, machines: in
     gpus = max(job.gpus_needed, estimate.gpus)
     rented = machines * inputs.gpu_count
     if machines > 1:
-        yield separate_machines(machines)
+        yield separate_machines(machines, job, estimate)
     if rented > gpus:
         yield f"{_show(rented)} GPUs are rented and {gpus} used: a machine is billed whole"
     if estimate.lower_bound:
@@ -326,12 +326,15 @@ def _notes(inputs: CostInputs, job: Job, estimate: RuntimeEstimate, machines: in
         yield "spot: interruptions and repeated work are not in the bill"
 
 
-def separate_machines(machines: int) -> str:
-    """What the hours of a job on several machines leave out."""
-    return (
-        f"{machines} separate machines: the hours assume that the network between them does not "
-        "slow the job down"
-    )
+def separate_machines(machines: int, job: Job, estimate: RuntimeEstimate) -> str:
+    """What the hours of a job on several machines count on."""
+    counted = "the hours assume that the network between them does not slow the job down"
+    if job.task is not None and estimate.version is not None:
+        if job.task.kind in ("training", "finetune"):
+            counted = "the network between them is taken to carry 25 GB/s for each GPU"
+        elif job.task.kind == "inference":
+            counted = "the requests are divided among them"
+    return f"{machines} separate machines: {counted}"
 
 
 def _line(kind: LineKind, label: str, quantity: Decimal, unit: str, unit_price: Decimal) -> Line:

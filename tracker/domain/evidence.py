@@ -43,6 +43,7 @@ NOT_FIT = "on which the job does not fit"
 NOT_POSSIBLE = "on which the job cannot run"
 SLICE = "sold as a slice of a GPU"
 LATE = "over the job's deadline"
+NO_NETWORK = "on machines too small for so many GPUs, with no known network between them"
 
 USUAL_COUNTS = (1, 2, 4, 8)
 # From so many GPUs on, a machine is taken to have a fast network to others of its kind.
@@ -119,6 +120,10 @@ def find(job: Job, gpu_key: str, gpus: int, catalogue: GpuCatalogue, per_machine
     entry = _entry(job, gpu_key, catalogue)
     if entry is not None and entry.gpus == gpus:
         return Found(_given(entry))
+    apart = gpus > per_machine and per_machine < _NETWORKED
+    if apart and not isinstance(job.task.workload, Inference):
+        between = f"{gpus} GPUs on machines of {per_machine}: nothing is known of their network"
+        return Found(NoEstimate(between, NO_NETWORK))
     link = Link(gpus_per_machine=max(1, min(per_machine, gpus)))
     parts = _parts(gpu_key, whole)
     answers = [_answer(job, job.task, job.estimator, key, gpus, link, whole) for key in parts]

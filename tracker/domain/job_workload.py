@@ -64,8 +64,9 @@ _MOST_TOKENS = Decimal(10) ** 14
 _LEAST_TRAINED = Decimal(10) ** 6
 _LEAST_TUNED = Decimal(10) ** 4
 _MOST_TUNED = Decimal(10) ** 12
-_MOST_TTFT_S = Decimal(3600)
-_MOST_TPOT_S = Decimal(60)
+# Beyond these a latency is one in milliseconds: nobody waits so long for a word.
+_MOST_TTFT_S = Decimal(60)
+_MOST_TPOT_S = Decimal(2)
 
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgbt]?)", re.IGNORECASE)
 _TIMES = {"": 0, "k": 3, "m": 6, "g": 9, "b": 9, "t": 12}

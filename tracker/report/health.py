@@ -54,6 +54,12 @@ class ProviderHealth:
         }
 
 
+# What the built-in providers' facts name, and any.
+_TIERS = frozenset(
+    ("any", "standard", "secure", "community", "verified", "unverified", "dedicated", "vps")
+)
+
+
 def check_providers(connection: psycopg.Connection[Any], names: Iterable[str]) -> None:
     """Raise UnknownProvider, with the nearest, for a name that neither sells nor can be polled."""
     names = tuple(names)
@@ -72,6 +78,23 @@ def check_providers(connection: psycopg.Connection[Any], names: Iterable[str]) -
             near = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.4)
             hint = f"did you mean {' or '.join(near)}?" if near else f"known: {_list(known)}"
             raise registry.UnknownProvider(f"no provider is called {name!r}; {hint}")
+
+
+def check_tiers(connection: psycopg.Connection[Any], names: Iterable[str]) -> None:
+    """Raise UnknownProvider, with the nearest, for a tier that no provider has."""
+    asked = tuple(name for name in names if name not in _TIERS)
+    if not asked:
+        return
+    known = {*_TIERS, *reads.tiers(connection)}
+    for name in asked:
+        if name not in known:
+            import difflib
+
+            from tracker import registry
+
+            near = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.4)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"known: {_list(known)}"
+            raise registry.UnknownProvider(f"no provider has a tier {name!r}; {hint}")
 
 
 def _list(names: Iterable[str]) -> str:

@@ -19,10 +19,12 @@ from tracker.store.rows import in_batches
 from tracker.store.status import (
     database_size,
     discounts,
+    first_poll_at,
     poll_that_saw,
     polls,
     providers,
     quarantined,
+    tiers,
     unmapped,
 )
 from tracker.store.stored import (
@@ -53,6 +55,7 @@ __all__ = [
     "database_size",
     "discounts",
     "find_offer",
+    "first_poll_at",
     "live_kinds",
     "live_offers",
     "live_shelves",
@@ -61,6 +64,7 @@ __all__ = [
     "polls",
     "providers",
     "quarantined",
+    "tiers",
     "unmapped",
 ]
 

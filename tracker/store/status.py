@@ -222,3 +222,19 @@ def database_size(connection: Connection) -> DatabaseSize:
     ).fetchone() or (0, 0, None)
     tables = {name: TableSize(int(count or 0), int(size or 0)) for name, count, size in rows}
     return DatabaseSize(total, tables, live, since)
+
+
+def tiers(connection: Connection) -> set[str]:
+    """Every tier that an offer on record is of, and those that providers are ranked by."""
+    rows = connection.execute(
+        "SELECT DISTINCT tier FROM offer UNION SELECT unnest(default_tiers) FROM provider"
+    )
+    return {row[0] for row in rows}
+
+
+def first_poll_at(connection: Connection) -> datetime | None:
+    """When history begins: the first poll that was accepted."""
+    row = connection.execute(
+        "SELECT min(polled_at) FROM poll WHERE status IN ('complete', 'partial')"
+    ).fetchone()
+    return row[0] if row else None

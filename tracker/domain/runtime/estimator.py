@@ -127,7 +127,11 @@ class Estimator:
             per_second=answer.per_second * answer.hours / hours,
             calibrated=both,
             basis=Basis.MEASURED if same else Basis.SCALED,
-            steps=(*answer.steps, step, Step("runtime", "carried over", hours, "hours")),
+            steps=(
+                *(s._replace(name="modelled") if s.name == "runtime" else s for s in answer.steps),
+                step,
+                Step("runtime", "carried over", hours, "hours"),
+            ),
         )
 
     def _answer(

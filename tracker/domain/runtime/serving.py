@@ -27,6 +27,7 @@ from tracker.domain.runtime.types import (
     Step,
 )
 
+_NETWORKED = 8
 _MULTIPLIED = ("fp32", "fp16", "bf16", "fp8", "fp4", "int8")
 
 
@@ -62,7 +63,7 @@ def estimate(
     c = calibration.inference(gpu, compute, job.weights, job.stack, kind)
     best: tuple[float, int, Serving] | None = None
     reason = ""
-    for size in _sizes(job, gpus):
+    for size in _sizes(job, gpus, link):
         copies = gpus // size
         room = most_sequences(job, gpu, size)
         wanted = room if job.concurrency is None else min(room, job.concurrency / copies)
@@ -91,17 +92,22 @@ def estimate(
     return _estimate(job, gpu, gpus, calibration, rate, copies, state, peak, compute)
 
 
-def _sizes(job: Inference, gpus: int) -> Iterator[int]:
-    """GPUs per copy to try: powers of two that divide the GPUs."""
+def _sizes(job: Inference, gpus: int, link: Link) -> Iterator[int]:
+    """GPUs per copy to try: powers of two that divide the GPUs.
+
+    A copy spans machines only where they have a network for it: those of 8 GPUs or more.
+    """
+    most = gpus if link.gpus_per_machine >= _NETWORKED else min(gpus, link.gpus_per_machine)
     if job.layer_split:
-        yield gpus
+        if gpus <= most:
+            yield gpus
         return
     if job.tensor_parallel is not None:
-        if job.tensor_parallel <= gpus:
+        if job.tensor_parallel <= most:
             yield job.tensor_parallel
         return
     size = 1
-    while size <= min(gpus, 16):
+    while size <= min(most, 16):
         yield size
         size *= 2
 

@@ -8,7 +8,12 @@ from tracker.domain.runtime.calibration import Calibration
 from tracker.domain.runtime.figures import Figures
 from tracker.domain.runtime.memory import headroom, smallest_count, training_memory, usable_batch
 from tracker.domain.runtime.stacks import stack_habits
-from tracker.domain.runtime.training import MicroStep, flops_per_token, micro_step
+from tracker.domain.runtime.training import (
+    MicroStep,
+    TrainingCoefficients,
+    flops_per_token,
+    micro_step,
+)
 from tracker.domain.runtime.types import (
     Answer,
     Basis,
@@ -64,7 +69,7 @@ def estimate(
         unit="tokens/s",
         bound=step.bound,
         memory=held,
-        steps=_steps(job, gpu, gpus, batch or 1, need, peak, step, rate, hours),
+        steps=_steps(job, gpu, gpus, batch or 1, need, peak, coefficients, own, step, rate, hours),
         basis=Basis.MODELLED,
         group=group,
         calibrated=own > 0,
@@ -107,11 +112,14 @@ def _steps(
     batch: int,
     need: float,
     peak: float,
+    c: TrainingCoefficients,
+    own: int,
     step: MicroStep,
     rate: float,
     hours: float,
 ) -> tuple[Step, ...]:
     flops = flops_per_token(job)
+    fitted = f"fitted to {own} rows of {gpu.key}" if own else "fitted to rows of other GPUs"
     return (
         Step("model", f"parameters of {job.model.name}", job.model.params, "parameters"),
         Step("method", f"{job.method}: parameters trained", job.trained_params, "parameters"),
@@ -119,7 +127,15 @@ def _steps(
         Step("VRAM", "need per GPU with headroom", need, "GiB"),
         Step("batch", "sequences per GPU and micro-step", batch, "sequences"),
         Step("FLOPs", "passes x 2 N + passes x 4 L d S", flops, "FLOP/token"),
-        Step("compute", "matrices and attention", step.matmul + step.attention, "s/micro-step"),
+        Step("tokens", "sequences x length, of a micro-step", step.tokens, "tokens"),
+        Step("efficiency", f"of the peak, in matrices: {fitted}", c.matmul, "of 1"),
+        Step("", f"of the peak in 16 bits, in attention: {fitted}", c.attention, "of 1"),
+        Step(
+            "compute",
+            "tokens x FLOPs / peak / efficiency",
+            step.matmul + step.attention,
+            "s/micro-step",
+        ),
         Step(
             "bandwidth",
             "between the matrices, unpacking, optimiser",
@@ -128,7 +144,8 @@ def _steps(
         ),
         Step("overhead", "starting kernels", step.launch, "s/micro-step"),
         Step("interconnect", "what is sharded or summed", step.communication, "s/micro-step"),
-        Step("micro-step", "what overlaps counted once", step.total, "s"),
+        Step("software", f"speed of {job.stack} against the fitted one", c.stack, "x"),
+        Step("micro-step", "their sum, what overlaps counted once, / software", step.total, "s"),
         Step("GPUs", "working together", gpus, "GPUs"),
         Step("speed", "tokens of a micro-step / its time, all GPUs", rate, "tokens/s"),
         Step("runtime", "tokens / speed", hours, "hours"),
