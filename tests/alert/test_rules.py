@@ -137,6 +137,7 @@ def test_every_kind_of_condition_loads(when: str) -> None:
         ({"when": "provider(acme) stale", "job": None, "ecc": True}, "ecc", "has no effect"),
         ({"when": "provider(acme) stale", "job": None, "rank": "min"}, "rank", "has no effect"),
         ({"when": "cost(H100) < 4", "confidence": "point"}, "confidence", "has no effect"),
+        ({"when": "cheapest changes", "confidence": "point"}, "confidence", "has no effect"),
         ({"when": "cost(H100) drops 9% in 7d", "available": True}, "available", "of the past"),
         ({"when": "cost(H100) drops 9% in 7d", "enter_percent": 1}, "enter_percent", "the edge"),
     ],

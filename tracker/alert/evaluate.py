@@ -37,6 +37,7 @@ from tracker.domain.rule.condition import (
 )
 from tracker.domain.rule.state import State
 from tracker.domain.rule.types import Health, Sample
+from tracker.report.cheapest import End
 from tracker.store.status import StoredProvider
 
 __all__ = ["Evaluation", "evaluate"]
@@ -138,19 +139,21 @@ def _worst(*found: Side) -> Sample | None:
     return _bad(health, "; ".join(s.reason for s in bad if s.reason))
 
 
-def _cost_side(rule: Rule, snapshot: Snapshot, now: datetime, selection: str) -> Side:
+def _cost_side(
+    rule: Rule, snapshot: Snapshot, now: datetime, selection: str, end: End | None = None
+) -> Side:
     found = sides.pool(rule, rule.gpus[selection], snapshot, now)
-    return _billed(rule, found, snapshot, now, selection, certain=True)
+    return _billed(rule, found, snapshot, now, selection, certain=True, end=end)
 
 
 def _billed(
     rule: Rule, found: Pool, snapshot: Snapshot, now: datetime, selection: str,
-    *, certain: bool, job: Job | None = None,
+    *, certain: bool, job: Job | None = None, end: End | None = None,
 ) -> Side:  # fmt: skip
     wanted = job or rule.job
     if wanted is None:
         raise ValueError("the rule names no job")
-    cost = sides.job_costing(wanted, snapshot, now)
+    cost = sides.job_costing(wanted, snapshot, now, end)
     return sides.side(selection, rule, found, cost, snapshot, certain=certain)
 
 
@@ -161,13 +164,17 @@ def _price_side(rule: Rule, snapshot: Snapshot, now: datetime, selection: str) -
 
 
 def _against(rule: Rule, snapshot: Snapshot, now: datetime, one: str, other: str) -> Evaluation:
-    left = _cost_side(rule, snapshot, now, one)
+    conservative = rule.confidence == "conservative"
+    left = _cost_side(rule, snapshot, now, one, "high" if conservative else None)
     keys = rule.gpus[other]
     job = rule.job
-    if job is not None and rule.confidence == "conservative":
+    if job is not None and conservative:
         job = fastest(job, keys, snapshot.catalogue)
     found = sides.pool(rule, keys, snapshot, now)
-    right = _billed(rule, found, snapshot, now, other, certain=False, job=job)
+    right = _billed(
+        rule, found, snapshot, now, other, certain=False, job=job,
+        end="low" if conservative else None,
+    )  # fmt: skip
     bad = _worst(left, right)
     sample = bad or _judged(rule, left, ratio(left.usd, right.usd), right)
     return Evaluation(rule, now, sample, left, right)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
@@ -34,7 +34,7 @@ from tracker.domain.confirm import (
 from tracker.domain.job import Job
 from tracker.domain.money import from_micro_usd
 from tracker.domain.rule.types import Health
-from tracker.report.cheapest import Row, cheapest_report
+from tracker.report.cheapest import End, Row, cheapest_report
 from tracker.report.filters import Filters, is_stale, known_at, select
 from tracker.store.reads import TERM_MARKETS, StoredOffer
 
@@ -147,13 +147,19 @@ def stale_since(offer: StoredOffer, max_age: timedelta | None, now: datetime) ->
     return since
 
 
-def job_costing(job: Job, snapshot: Snapshot, now: datetime) -> Costing:
-    """Bills as ``gpucost cheapest`` makes them."""
+def job_costing(job: Job, snapshot: Snapshot, now: datetime, end: End | None = None) -> Costing:
+    """Bills as ``gpucost cheapest`` makes them, of estimates at that *end* of their range.
+
+    Budget and deadline leave nothing out here: an offer beyond them has its bill, and the rule is
+    about bills. With them a rule would be stuck once a price passes the budget.
+    """
+    if job.limits is not None:
+        job = replace(job, limits=job.limits._replace(budget_usd=None, deadline_hours=None))
 
     def cost(offers: Sequence[StoredOffer], filters: Filters) -> tuple[list[Ask], Counter[str]]:
         report = cheapest_report(
             offers, job, filters, snapshot.catalogue, now, top=None, total_offers=len(offers),
-            discounts=snapshot.discounts,
+            discounts=snapshot.discounts, end=end,
         )  # fmt: skip
         asks = [
             Ask(r.offer, r.bill.at_least_usd, r, r.bill.partial, r.bill.lower_bound)

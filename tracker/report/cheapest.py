@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import ROUND_FLOOR, Context, Decimal
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from tracker.domain.cost import (
     Bill,
@@ -34,6 +34,8 @@ from tracker.store.reads import TERM_MARKETS, Shelf, StoredOffer
 
 # Products of a price and hours are cut, never rounded up: a bound must not exceed the bill.
 _BOUND = Context(prec=40, rounding=ROUND_FLOOR)
+
+End: TypeAlias = Literal["low", "high"]
 
 
 class Row(NamedTuple):
@@ -100,11 +102,13 @@ def cheapest_report(
     shelves: Collection[Shelf] = (),
     discounts: DiscountBook | None = None,
     compare: tuple[str, str] | None = None,
+    end: End | None = None,
 ) -> CheapestReport:
     """Filter, estimate, bill and rank. ``top`` None ranks all of them.
 
     *offers* may leave out GPUs that the question is not about; *total_offers* counts them all,
     *left_out* those of this question's GPUs and *shelves* are those of all (see ``select``).
+    With an *end*, estimates count at that end of their range.
     Raises UnknownGpu when a filter names a GPU that nobody knows.
     """
     filters = with_needs(filters, job)
@@ -112,7 +116,7 @@ def cheapest_report(
         offers, filters, catalogue, now,
         total_offers=total_offers, left_out=left_out, shelves=shelves,
     )  # fmt: skip
-    costing = _Costing(job, catalogue, discounts or DiscountBook())
+    costing = _Costing(job, catalogue, discounts or DiscountBook(), end)
     bounded = costing.bounded(selection)
     ranking = costing.all(bounded) if top is None else costing.cheapest(bounded, top)
     rows = _ties([_row(i, ranked, job, now) for i, ranked in enumerate(ranking.rows, 1)])
@@ -142,10 +146,13 @@ Bounded = tuple[Decimal, StoredOffer]
 class _Costing:
     """What one question's bills rest on. Most offers need no bill, only a bound of it."""
 
-    def __init__(self, job: Job, catalogue: Catalogue, discounts: DiscountBook) -> None:
+    def __init__(
+        self, job: Job, catalogue: Catalogue, discounts: DiscountBook, end: End | None = None
+    ) -> None:
         self.job = job
         self.catalogue = catalogue
         self._discounts = discounts
+        self._end = end
         self._ways: dict[tuple[str, int], tuple[RuntimeEstimate, ...] | NoEstimate] = {}
 
     def bounded(self, selection: Selection) -> list[Bounded]:
@@ -212,8 +219,16 @@ class _Costing:
         alike = (o.gpu_key, count if self.job.task is not None else 1)
         known = self._ways.get(alike)
         if known is None:
-            known = self._ways[alike] = ways_on(self.job, o.gpu_key, count, self.catalogue)
+            known = ways_on(self.job, o.gpu_key, count, self.catalogue)
+            if self._end is not None and not isinstance(known, NoEstimate):
+                known = tuple(_at_end(way, self._end) for way in known)
+            self._ways[alike] = known
         return _on_offer(known, o, self.job)
+
+
+def _at_end(way: RuntimeEstimate, end: End) -> RuntimeEstimate:
+    hours = way.low_hours if end == "low" else way.high_hours
+    return way if hours is None else replace(way, hours=hours)
 
 
 def ways_on(
