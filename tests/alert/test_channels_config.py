@@ -61,7 +61,7 @@ def test_every_kind(tmp_path: Path) -> None:
         ({"type": "webhook", "url": URL, "scret": "x"},
          'unknown key "scret", did you mean "secret"?'),
         ({"type": "webhook", "url": URL, "secret": "short"},
-         "secret: value should have at least 8"),
+         "its secret must have 8 characters or more"),
         ({"type": "webhook", "url_env": URL}, "url_env: must be the name of a variable"),
         ({"type": "webhook", "url_file": URL}, "url_file: must be the path of a file"),
         ({"type": "webhook", "url": "ftp://" + URL[8:]}, "url: must begin with https://"),

@@ -44,7 +44,7 @@ def test_what_a_firing_says() -> None:
         "Ratio: 0.909 (margin 9.1 %); fires at 0.98 or below, clears at 1.02 or above",
         "Break-even: H100 at $2.9575 per GPU-hour",
         "Estimate: H100 4 h (published, mlperf-2024); A100 10 h (published, mlperf-2024)",
-        f"Rule: {RULE} (version 1, firing 1): cost(H100) < cost(A100), rank auto",
+        f"Rule: {RULE} (version 1, event 1): cost(H100) < cost(A100), rank auto",
         "At: 2026-03-01T12:00:00Z",
         "Reproduce: gpucost cheapest bert-large --gpu H100,A100",
         "Reproduce: gpucost explain runp01",

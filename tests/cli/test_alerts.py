@@ -58,11 +58,17 @@ def test_list_says_how_every_kind_of_rule_stands(desk: Desk) -> None:
     assert [r["phase"] for r in found.values()] == ["firing", "firing", "ok", "ok"]
     assert found[SHIPPED]["value"].startswith("0.5555")
     assert found["cheap"]["value"] == "0.8"
+    [cheap] = [line for line in alerts("list").lines if line.startswith("cheap ")]
+    assert "  $2.00  <= $2.50  >= $2.55" in cheap, "against dollars, in dollars"
+    shown = "value: $2.00; fires at $2.50 or below; clears at $2.55 or above"
+    assert shown in alerts("show", "cheap").out
+    assert shown in alerts("eval", "cheap", "--dry-run").out
+    assert "best $2.00, worst $2.00" in alerts("show", "cheap").out
     assert (found["best"]["label"], found["best"]["exit"]) == ("H100", None)
     assert (found["fresh"]["found"], found["fresh"]["enter"]) == (1, None)
     assert all(r["health"] == "good" and r["next_at"] > r["evaluated_at"] for r in found.values())
     text = alerts("list").out
-    assert "0.5556  <= 0.98  >= 1.02" in text
+    assert "0.5556 <= 0.98 >= 1.02" in " ".join(text.split())
     assert "1 offer" in text
     assert "not evaluated" not in text
 

@@ -177,7 +177,10 @@ def test_a_daemon_that_does_not_know_the_channel_says_so(desk: Desk, hook: Hook)
         )
         answer = alerts("test", SHIPPED, "--channel", "new", "-o", "json")
     assert answer.code == 7
-    assert "no channel of this name is configured" in answer.json()["rows"][0]["error"]
+    error = answer.json()["rows"][0]["error"]
+    assert "no channel of this name is configured in the daemon that leads" in error
+    assert "SIGHUP" in error
+    assert answer.err.endswith("gpucost: the test still waits on new\n")
 
 
 # --- history ----------------------------------------------------------------------------------

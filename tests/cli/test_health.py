@@ -146,6 +146,79 @@ def test_doctor_on_a_sound_set_up(database_url: str, monkeypatch: pytest.MonkeyP
     assert states == {"ok", "note"}
 
 
+WRONG_ALERTS = """
+[alerts.channels.chat]
+type = "slack"
+[alerts.channels.hook]
+type = "webhook"
+url = "http://127.0.0.1:9/hook"
+[alerts.channels.signed]
+type = "webhook"
+url = "https://hooks.example.com/x"
+secret = "value"
+[alerts.rules.mine]
+when = "cost(H100) < cost(A100"
+"""
+
+
+def test_doctor_tells_what_is_wrong_with_alerts_as_their_check_does(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUCOST_DATABASE_URL", database_url)
+    assert "ok    alerts          1 rule; channels: log" in run("doctor").out
+    (tmp_path / "gpucost.toml").write_text(WRONG_ALERTS)
+    answer = run("doctor")
+    assert answer.code == 2
+    told = [line.removeprefix("BAD   alerts").strip() for line in answer.lines if "BAD" in line]
+    assert told == run("alerts", "check").lines
+    for part in (
+        '[alerts.channels.chat] type: there is no "slack", use one of log, webhook, smtp, apprise',
+        "[alerts.channels.hook] url: it is in a private network: set alerts.allow_private_targets",
+        "[alerts.channels.signed] its secret must have 8 characters or more",
+        "alerts.rules.mine.when: ",
+    ):
+        assert [line for line in told if line.startswith(part)], (part, told)
+    allowed = "[alerts]\nallow_private_targets = true\n" + WRONG_ALERTS
+    (tmp_path / "gpucost.toml").write_text(allowed)
+    assert "private network" not in run("doctor").out
+
+
+def test_doctor_tells_how_each_provider_s_last_poll_went(shop: Shop) -> None:
+    assert "never polled" in run("doctor").out
+    shop.sell((H100_NAME, "2.00"))
+    assert shop.poll().code == 0
+    [line] = [line for line in run("doctor").lines if "runpod:" in line]
+    assert line.startswith("ok ")
+    assert "last good poll: " in line
+    shop.broken = Answer(b"no", 500)
+    assert shop.poll().code == 6
+    answer = run("doctor")
+    [line] = [line for line in answer.lines if "runpod:" in line]
+    assert line.startswith("note ")
+    assert "1 failed poll in a row, last good one: " in line
+    assert "HTTP 500" in line
+    assert answer.code == 0, "others may still answer"
+
+
+def test_where_nobody_can_be_reached_one_line_says_so(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUCOST_DATABASE_URL", database_url)
+    off = "".join(f"[providers.{name}]\nenabled = false\n" for name in ("aws", "azure"))
+    off += "[providers.databasemart]\nenabled = false\n[http]\nattempts = 1\n"
+    nowhere = "".join(
+        f'[providers.{name}]\nbase_url = "http://127.0.0.1:1"\n' for name in ("runpod", "vastai")
+    )
+    (tmp_path / "gpucost.toml").write_text(off + nowhere)
+    answer = run("poll")
+    assert answer.code == 6
+    assert answer.err.splitlines()[0].startswith("nobody could be reached: this machine seems")
+    told = run("doctor")
+    assert told.code == 6
+    assert "BAD   providers       nobody could be reached: this machine seems" in told.out
+    assert "offline" not in run("poll", "--provider", "runpod").err, "one says nothing of all"
+
+
 def test_doctor_names_each_trouble_and_goes_on(
     empty_database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,7 +233,7 @@ def test_doctor_names_each_trouble_and_goes_on(
     answer = run("doctor")
     assert answer.code == 2
     assert "BAD   configuration" in answer.out
-    assert "log_level" in answer.out
+    assert answer.out.count("log_level") == 1, "what stops every check is told once"
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,13 @@ def test_one_round_that_nobody_answered(world: World, database_url: str) -> None
     assert code == 6
     assert "no provider that was due gave usable prices" in log[-1]
     assert polls(database_url, "alpha", "failed") == 1
+    # That the price book, a file, was read does not make it a good round.
+    config = world.config.read_text()
+    world.config.write_text(config.replace("[providers.pricebook]\nenabled = false\n", ""))
+    with psycopg.connect(database_url) as connection:
+        connection.execute("UPDATE schedule SET next_due_at = now()")
+    code, log = ended(world, "--once")
+    assert (code, polls(database_url, "pricebook", "complete")) == (6, 1)
 
 
 def test_one_round_beside_a_daemon_does_nothing(world: World) -> None:

@@ -90,6 +90,15 @@ def test_the_data_folder_is_the_only_one_that_it_may_write_to() -> None:
     assert "RemoveIPC" not in unit  # it would take PostgreSQL's memory away
 
 
+def test_the_account_s_file_is_installed_where_its_folder_is_missing(tmp_path: Path) -> None:
+    page = "\n".join(b.text for b in blocks(ROOT / "deploy" / "README.md"))
+    [line] = [line for line in page.splitlines() if f"deploy/{ACCOUNT.name}" in line]
+    command = line.replace("/etc/", f"{tmp_path}/etc/").split()
+    subprocess.run(command, cwd=ROOT, check=True, timeout=60)
+    installed = tmp_path / "etc" / "sysusers.d" / "gpucost.conf"
+    assert installed.read_bytes() == ACCOUNT.read_bytes()
+
+
 def test_its_account_exists_where_the_page_was_followed() -> None:
     unit = settings()
     kind, name, *_ = ACCOUNT.read_text(encoding="utf-8").splitlines()[-1].split()

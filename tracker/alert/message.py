@@ -233,7 +233,7 @@ def _provenance(context: Context) -> Iterator[Line]:
     if estimates:
         yield Line("Estimate", "; ".join(estimates))
     seq, version = context.get("firing_seq"), text(context.get("rule_version"))
-    firing = "" if seq is None else f", firing {text(seq)}"
+    firing = "" if seq is None else f", event {text(seq)}"
     yield Line(
         "Rule",
         f"{text(context.get('rule'))} (version {version}{firing}): {text(context.get('when'))}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,13 +14,16 @@ import click
 from tracker import __version__
 from tracker.app import App, enabled
 from tracker.cli import render
-from tracker.cli.exits import EXIT_DATABASE, EXIT_USAGE, Exit, known
+from tracker.cli.exits import EXIT_ALL_FAILED, EXIT_DATABASE, EXIT_USAGE, Exit, known
+from tracker.cli.poll import OFFLINE, OWN_FILES, seem_unreachable
 
 if TYPE_CHECKING:
+    from tracker.report.health import ProviderHealth
     from tracker.telemetry import Redactor
 
 OK, WARN, BAD = "ok", "note", "BAD"
 Finding = tuple[str, str, str]  # state, subject, what
+_CODES = {"database": EXIT_DATABASE, "providers": EXIT_ALL_FAILED}
 _SECRET_ENDINGS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 
 
@@ -27,15 +31,18 @@ _SECRET_ENDINGS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 @click.option("-o", "--output", type=click.Choice(("table", "json")), default="table")
 @click.pass_obj
 def doctor(obj: dict[str, Any], output: str) -> None:
-    """Check the configuration, the database and every provider's set-up. Polls nobody."""
+    """Check the configuration, alert rules and channels, the database and every provider: its
+    set-up and how its last poll went. Polls nobody and sends nothing."""
     app = App(obj["config"])
     findings: list[Finding] = []
+    health: dict[str, ProviderHealth] = {}
     worst = 0
     for subject, check in (
         ("gpucost", lambda: _program()),
         ("configuration", lambda: _configuration(app)),
-        ("database", lambda: _database(app)),
-        ("providers", lambda: _providers(app)),
+        ("alerts", lambda: _alerts(app)),
+        ("database", lambda: _database(app, health)),
+        ("providers", lambda: _providers(app, health)),
     ):
         code = _run(subject, check, findings)
         worst = worst or code
@@ -74,10 +81,14 @@ def _run(subject: str, check: Callable[[], Iterator[Finding]], out: list[Finding
         exit_ = known(error)
         if exit_ is None:
             raise
-        out.append((BAD, subject, exit_.message or ""))
+        unread = any(found[:2] == (BAD, "configuration") for found in out)
+        if unread and exit_.code == EXIT_USAGE:  # the same mistake: told once
+            out.append((WARN, subject, "not checked: the configuration cannot be read"))
+        else:
+            out.append((BAD, subject, exit_.message or ""))
         return exit_.code
     bad = any(state == BAD for state, s, _ in out if s == subject)
-    return {"database": EXIT_DATABASE}.get(subject, EXIT_USAGE) if bad else 0
+    return _CODES.get(subject, EXIT_USAGE) if bad else 0
 
 
 def _program() -> Iterator[Finding]:
@@ -94,7 +105,20 @@ def _configuration(app: App) -> Iterator[Finding]:
         yield WARN, "configuration", f"the variable {name} means nothing to gpucost"
 
 
-def _database(app: App) -> Iterator[Finding]:
+def _alerts(app: App) -> Iterator[Finding]:
+    from tracker.cli.alerts.checking import checked
+
+    configured, problems = checked(app)
+    for problem in problems:
+        yield BAD, "alerts", problem
+    if not problems:
+        rules = render.counted(len(configured.rules), "rule")
+        yield OK, "alerts", f"{rules}; channels: {', '.join(sorted(app.channels[0]))}"
+
+
+def _database(app: App, health: dict[str, ProviderHealth]) -> Iterator[Finding]:
+    """The findings; *health* is filled with how each provider stands, where that is recorded."""
+    from tracker.report.health import provider_health
     from tracker.store import migrate
     from tracker.store.engine import read_connection
 
@@ -111,10 +135,12 @@ def _database(app: App) -> Iterator[Finding]:
             yield WARN, "database", "no schema yet: gpucost db upgrade"
         else:
             migrate.check_revision(revision)
+            found = provider_health(connection, datetime.now(UTC))
+            health |= {h.provider.slug: h for h in found}
         yield OK, "database", f"PostgreSQL {version}, schema {revision}"
 
 
-def _providers(app: App) -> Iterator[Finding]:
+def _providers(app: App, health: Mapping[str, ProviderHealth]) -> Iterator[Finding]:
     chosen, left_out = enabled(app, None)
     for provider, _config in chosen:
         facts = provider.facts
@@ -123,6 +149,27 @@ def _providers(app: App) -> Iterator[Finding]:
             text = f"works without a key; {facts.key_variable} may hold one"
         elif facts.key == "required":
             text = "key set"
-        yield OK, "providers", f"{provider.name}: {text}"
+        state, last = _last_poll(health.get(provider.name))
+        yield state, "providers", f"{provider.name}: {text}; {last}"
     for name, reason in left_out:
         yield WARN, "providers", f"{name}: {reason}"
+    errors = {
+        provider.name: h.provider.last_error
+        for provider, _ in chosen
+        if (h := health.get(provider.name)) is not None and h.provider.consecutive_failures
+    }
+    if errors and errors.keys() >= {p.name for p, _ in chosen} - {OWN_FILES}:
+        offline = seem_unreachable(errors.values())
+        yield BAD, "providers", OFFLINE if offline else "no provider's last poll was of use"
+
+
+def _last_poll(health: ProviderHealth | None) -> tuple[str, str]:
+    if health is None or health.provider.last_attempt_at is None:
+        return OK, "never polled"
+    p, now = health.provider, datetime.now(UTC)
+    ago = "never" if p.last_ok_at is None else render.age(p.last_ok_at, now)
+    if p.consecutive_failures:
+        why = p.last_error or p.last_status
+        failed = render.counted(p.consecutive_failures, "failed poll")
+        return WARN, f"{failed} in a row, last good one: {ago}: {why}"
+    return (WARN if health.stale else OK), f"last good poll: {ago}{', stale' * health.stale}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +21,9 @@ COLUMNS = ("provider", "status", "offers", "quarantined", "rejected", "unmapped"
 
 OWN_FILES = "pricebook"  # whose answers are files that the user writes
 MAX_MISTAKES = 10
+
+OFFLINE = "nobody could be reached: this machine seems to be offline, or needs HTTPS_PROXY"
+_UNREACHED = ("cannot connect", "no connection within", "not asked, the time")
 
 _TABLE = (
     render.Column("PROVIDER"), render.Column("STATUS"), render.Column("OFFERS", right=True),
@@ -63,11 +66,19 @@ def poll(obj: dict[str, Any], /, names: tuple[tuple[str, ...], ...], **options: 
         click.echo(
             render.visible(collector.redact(line)), err=options["output"] not in ("table", "wide")
         )
-    if not any(o.ok for o in outcomes if o.provider != OWN_FILES) and (
-        len(outcomes) > 1 or not outcomes[0].ok
-    ):
+    asked = [o for o in outcomes if o.provider != OWN_FILES]
+    if seem_unreachable(None if o.ok or o.bytes else o.reason for o in asked):
+        click.echo(OFFLINE, err=True)
+    if not any(o.ok for o in asked) and (len(outcomes) > 1 or not outcomes[0].ok):
         read = ", only the price book was read" if any(o.ok for o in outcomes) else ""
         raise Exit(EXIT_ALL_FAILED, f"no provider gave usable prices{read}; see the reasons above")
+
+
+def seem_unreachable(errors: Iterable[str | None]) -> bool:
+    """Whether two providers or more failed, and all for want of a connection: *errors* are what
+    was said of each, None of one that answered."""
+    said = list(errors)
+    return len(said) > 1 and all(e is not None and any(u in e for u in _UNREACHED) for e in said)
 
 
 def report(

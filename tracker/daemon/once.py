@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from tracker.collect import PollOutcome
 from tracker.daemon.alerting import make_deliverer
+from tracker.daemon.plan import PRICE_BOOK
 from tracker.daemon.service import Daemon
 from tracker.daemon.term import Term
 from tracker.store.errors import StoreError
@@ -54,5 +55,7 @@ async def run_once(daemon: Daemon) -> int:
 def _judge(outcomes: Sequence[PollOutcome | None]) -> None:
     ended = [outcome for outcome in outcomes if outcome is not None]
     log.info("polled %d providers, %d with usable prices", len(ended), sum(o.ok for o in ended))
-    if ended and not any(o.ok for o in ended):
+    # A price book is a file: that it was read is no answer of anybody, where others were asked.
+    asked = [o for o in ended if o.provider != PRICE_BOOK] or ended
+    if asked and not any(o.ok for o in asked):
         raise NoneWorked("no provider that was due gave usable prices; see the reasons above")

@@ -133,7 +133,7 @@ def redirect_target(current: str, location: str, method: str, status: int) -> st
         raise FetchError(f"redirected to something that is not http (HTTP {status})")
     if method != "GET" and status not in (307, 308):
         raise FetchError(f"moved to {host} (HTTP {status}): change the provider's base URL")
-    if host != old.hostname and _private(host) and not _private(old.hostname or ""):
+    if host != old.hostname and is_private(host) and not is_private(old.hostname or ""):
         raise FetchError(f"redirected into a private network (HTTP {status})")
     return target
 
@@ -149,7 +149,7 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
     return parts.scheme, parts.hostname, parts.port or default
 
 
-def _private(host: str) -> bool:
+def is_private(host: str) -> bool:
     """Whether *host* is in no public network, as far as its name or number says.
 
     Read as a resolver reads it: other digits and dots, "0x7f.1" and "2130706433" for 127.0.0.1,

@@ -31,6 +31,7 @@ from tracker.provider import FetchError
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 LIMITS = Limits(connect_s=5, read_s=15, write_s=15, total_s=30, attempts=1)
+NOT_ALLOWED = "it is in a private network: set alerts.allow_private_targets to send there"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -111,9 +112,7 @@ async def _addresses(url: str, resolve: Resolve, *, allow_private: bool) -> list
     if not found:
         raise Retryable("its name has no address")
     if not allowed:
-        raise PrivateTarget(
-            "it is in a private network: set alerts.allow_private_targets to send there"
-        )
+        raise PrivateTarget(NOT_ALLOWED)
     return allowed
 
 

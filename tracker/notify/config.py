@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,9 +26,10 @@ from tracker.notify.mail import DEFAULT_PORTS, MailChannel, Security, Server
 from tracker.notify.services import AppriseChannel
 from tracker.notify.webhook import WebhookChannel
 from tracker.settings.errors import explain
-from tracker.settings.sources import SettingsError, from_file_twin, unknown_key
+from tracker.settings.sources import SettingsError, from_file_twin
 from tracker.telemetry import HIDDEN, Redactor
 
+SHORTEST_SECRET = 8  # characters, of what signs a webhook's messages
 LOG = "log"  # the channel that is there without being configured
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.IGNORECASE)
@@ -56,7 +58,7 @@ class _Log(_Table):
 class _Webhook(_Table):
     type: Literal["webhook"]
     url: SecretStr
-    secret: SecretStr | None = Field(default=None, min_length=8)
+    secret: SecretStr | None = None
 
 
 class _Mail(_Table):
@@ -97,6 +99,11 @@ _MODELS: dict[str, type[_Table]] = {
     "smtp": _Mail,
     "apprise": _Apprise,
 }
+
+
+_TYPES = (
+    f"use one of {', '.join(_MODELS)} (Slack, Discord, Telegram, ntfy and many others: apprise)"
+)
 
 
 class _Problem(Exception):
@@ -149,7 +156,8 @@ def _channel(
         raise _Problem(f'has no "type": use one of {", ".join(_MODELS)}')
     model = _MODELS.get(kind) if isinstance(kind, str) else None
     if model is None:
-        hint = unknown_key(str(kind), _MODELS).partition(", ")[2]
+        near = difflib.get_close_matches(str(kind), _MODELS, n=1)
+        hint = f'did you mean "{near[0]}"?' if near else _TYPES
         raise _Problem(f'type: there is no "{kind}", {hint}')
     try:
         settings = model.model_validate(values)
@@ -209,6 +217,9 @@ def _webhook(
     problem = check_target(table.url.get_secret_value())
     if problem is not None:
         raise _Problem(f"url: {problem}")
+    if table.secret is not None and len(table.secret.get_secret_value()) < SHORTEST_SECRET:
+        # No colon: what comes after "secret:" is hidden in whatever is shown.
+        raise _Problem(f"its secret must have {SHORTEST_SECRET} characters or more")
     channel = WebhookChannel(
         name, table.url, secret=table.secret, allow_private=allow_private, redactor=redactor,
         contact=contact,

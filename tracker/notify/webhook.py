@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
@@ -68,6 +69,14 @@ class WebhookChannel:
         self._limits = limits
         self._resolve = resolve
         self._tls = tls
+
+    def refusal(self) -> str | None:
+        """Why nothing will be sent there, as far as that is known without a look-up."""
+        from tracker.http.guard import is_private
+        from tracker.http.outgoing import NOT_ALLOWED
+
+        host = urlsplit(self._url.get_secret_value()).hostname or ""
+        return f"url: {NOT_ALLOWED}" if is_private(host) and not self._allow_private else None
 
     async def send(self, notice: Notice) -> None:
         """Post it. Raises Transient or Permanent."""

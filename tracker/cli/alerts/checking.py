@@ -34,15 +34,9 @@ _CHANNELS = (render.Column("CHANNEL"), render.Column("TYPE"))
 def check(obj: dict[str, Any], file: Path | None, output: str) -> None:
     """Read the rules and channels of FILE (unless given: of the configuration) and name every
     mistake, each in one line. Needs no database and sends nothing."""
-    from tracker.alert.doubts import doubts
-
     app = App(file or obj["config"])
-    channels, unusable = app.channels
-    configured = Configured.of(app, _known_providers(app))
-    problems = [str(problem) for problem in (*unusable, *configured.problems)]
-    problems += [str(doubt) for doubt in doubts(configured.rules.values(), None)]
-    problems += [p for name, channel in channels.items() if (p := _not_installed(name, channel))]
-    problems = [app.redactor(problem) for problem in problems]
+    channels = app.channels[0]
+    configured, problems = checked(app)
     rules = list(configured.rules.values())
     if output == "json":
         render.print_json(
@@ -64,6 +58,18 @@ def check(obj: dict[str, Any], file: Path | None, output: str) -> None:
         raise Exit(EXIT_USAGE, f"{render.counted(len(problems), 'problem')} in alerts")
 
 
+def checked(app: App) -> tuple[Configured, list[str]]:
+    """The rules of *app*, and all that is wrong with them and the channels, a line each."""
+    from tracker.alert.doubts import doubts
+
+    channels, unusable = app.channels
+    configured = Configured.of(app, _known_providers(app))
+    problems = [str(problem) for problem in (*unusable, *configured.problems)]
+    problems += [str(doubt) for doubt in doubts(configured.rules.values(), None)]
+    problems += [p for name, channel in channels.items() if (p := _will_not_send(name, channel))]
+    return configured, [app.redactor(problem) for problem in problems]
+
+
 def _print(rules: list[Rule], channels: dict[str, str]) -> None:
     render.print_table(
         _RULES,
@@ -79,14 +85,18 @@ def _print(rules: list[Rule], channels: dict[str, str]) -> None:
     render.print_table(_CHANNELS, [[name, kind] for name, kind in channels.items()])
 
 
-def _not_installed(name: str, channel: Any) -> str | None:
+def _will_not_send(name: str, channel: Any) -> str | None:
     from importlib.util import find_spec
 
     from tracker.notify.services import MISSING
+    from tracker.notify.webhook import WebhookChannel
 
-    if channel.kind != "apprise" or find_spec("apprise") is not None:
-        return None
-    return f"[alerts.channels.{name}] {MISSING}"
+    why = None
+    if isinstance(channel, WebhookChannel):
+        why = channel.refusal()
+    elif channel.kind == "apprise" and find_spec("apprise") is None:
+        why = MISSING
+    return why and f"[alerts.channels.{name}] {why}"
 
 
 def _known_providers(app: App) -> set[str]:

@@ -37,7 +37,7 @@ EVENT_COLUMNS = (
 )  # fmt: skip
 _EVENTS = (
     render.Column("AT"), render.Column("RULE"), render.Column("EVENT"),
-    render.Column("VALUE", 1, right=True), render.Column("FIRING", 3, right=True),
+    render.Column("VALUE", 1, right=True), render.Column("FIRED BY", 3, right=True),
     render.Column("NOTICE", 1), render.Column("REASON", 2), render.Column("EVENT ID", 4),
 )  # fmt: skip
 NOTICE_COLUMNS = (

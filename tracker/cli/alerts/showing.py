@@ -18,7 +18,6 @@ from tracker.cli.alerts.common import (
     Configured,
     moment,
     print_sides,
-    ratio,
     unknown_rule,
 )
 
@@ -271,20 +270,21 @@ def _state_lines(d: Mapping[str, Any], now: datetime) -> Iterator[str]:
     if d["phase"] in ("pending", "recovering"):
         held = render.duration(state["held_seconds"].total_seconds())
         yield f"waited: {held} and {render.counted(state['count'], 'evaluation')} so far"
-    yield from _firing_lines(state["firing"])
+    yield from _firing_lines(d, state["firing"])
     if state["cooldown_until"]:
         yield f"cooldown: no notice of another firing before {moment(state['cooldown_until'])}"
     ago = render.age(d["evaluated_at"], now)
     yield f"evaluated: {moment(d['evaluated_at'])} ({ago} ago)"
 
 
-def _firing_lines(firing: Mapping[str, Any] | None) -> Iterator[str]:
+def _firing_lines(d: Mapping[str, Any], firing: Mapping[str, Any] | None) -> Iterator[str]:
     if firing is None:
         return
     told = "told" if firing["notified"] else f"not told ({firing['kept_back_by']})"
     yield (
-        f"firing: since {moment(firing['since'])}, {told}; best {ratio(firing['best'])}, "
-        f"worst {ratio(firing['worst'])}"
+        f"firing: since {moment(firing['since'])}, {told}; "
+        f"best {standing.measured(d, firing['best'])}, "
+        f"worst {standing.measured(d, firing['worst'])}"
     )
     if firing["acknowledged_at"]:
         yield f"acknowledged: {moment(firing['acknowledged_at'])} by {firing['acknowledged_by']}"

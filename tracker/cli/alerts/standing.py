@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -172,7 +172,7 @@ def _line(row: Mapping[str, Any], now: datetime) -> list[str]:
     phase = row["phase"] or row["status"]
     if row["status"] in ("wrong", "removed") and row["phase"]:
         phase = f"{row['phase']} ({row['status']})"
-    bound = {name: row[name] and ratio(row[name]) for name in ("enter", "exit")}
+    bound = {name: row[name] and measured(row, row[name]) for name in ("enter", "exit")}
     return [
         row["rule"], row["when"] or render.DASH, row["job"] or render.DASH, phase,
         (row["health"] or render.DASH).replace("_", " "), shown_value(row),
@@ -183,18 +183,45 @@ def _line(row: Mapping[str, Any], now: datetime) -> list[str]:
 
 
 def shown_value(row: Mapping[str, Any]) -> str:
-    """What the rule looks at: a ratio, the cheapest GPU, or a number of offers."""
+    """What the rule looks at: a ratio, dollars, the cheapest GPU, or a number of offers."""
     if row["found"] is not None:
         return render.counted(row["found"], "offer")
-    return row["label"] or ratio(row["value"])
+    return row["label"] or measured(row, row["value"])
+
+
+def measured(row: Mapping[str, Any], value: Any) -> str:
+    """A ratio for people: in dollars where the rule holds something against a number of them."""
+    from tracker.alert import words
+
+    limit = _limit_usd(str(row.get("when") or ""))
+    if limit is None or value is None:
+        return ratio(value)
+    try:
+        return words.usd(Decimal(str(value)) * limit, 4)
+    except InvalidOperation:
+        return ratio(value)
+
+
+def _limit_usd(when: str) -> Decimal | None:
+    """The dollars that the condition *when* names as its limit."""
+    from tracker.domain.rule.condition import ConditionError, CostBelow, PriceBelow
+    from tracker.domain.rule.parser import read
+
+    try:
+        condition = read(when)
+    except ConditionError:
+        return None
+    if isinstance(condition, PriceBelow):
+        return condition.usd_per_gpu_hour
+    return condition.usd if isinstance(condition, CostBelow) else None
 
 
 def value_line(row: Mapping[str, Any]) -> str:
     """The value and what it is held against, as a line."""
     fires = "another one takes over at" if row["label"] else "fires at"
     limits = "".join(
-        f"; {words} {ratio(row[name])} or {side}"
-        for words, name, side in ((fires, "enter", "below"), ("clears at", "exit", "above"))
+        f"; {what} {measured(row, row[name])} or {side}"
+        for what, name, side in ((fires, "enter", "below"), ("clears at", "exit", "above"))
         if row[name] is not None
     )
     return f"value: {shown_value(row)}{limits}"

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 PATIENCE_S = 150.0
 PAUSE_S = 0.25
 
+UNKNOWN_THERE = "no channel of this name is configured"  # of who delivers: store/outbox.py
+
 COLUMNS = ("channel", "type", "result", "error")
 _TABLE = (render.Column("CHANNEL"), render.Column("TYPE"), render.Column("RESULT"),
           render.Column("ERROR"))  # fmt: skip
@@ -66,9 +68,12 @@ def test(obj: dict[str, Any], rule: str, names: tuple[tuple[str, ...], ...], out
         render.print_table(_TABLE, [[r[c] or render.DASH for c in COLUMNS] for r in found])
         if event_id is not None:
             render.say(f"event {event_id}")
-    failed = [row["channel"] for row in found if row["result"] != "sent"]
-    if failed:
-        raise Exit(EXIT_NOT_SENT, f"the test did not get through on {', '.join(failed)}")
+    failed = [row["channel"] for row in found if row["result"] not in ("sent", "waiting")]
+    waiting = [row["channel"] for row in found if row["result"] == "waiting"]
+    told = [f"the test did not get through on {', '.join(failed)}"] if failed else []
+    told += [f"the test still waits on {', '.join(waiting)}"] if waiting else []
+    if told:
+        raise Exit(EXIT_NOT_SENT, "; ".join(told))
 
 
 def _channels(app: App, rule: Rule, asked: Sequence[str]) -> list[str]:
@@ -89,7 +94,9 @@ def _unusable(app: App, name: str) -> dict[str, Any]:
 def _result(app: App, row: StoredNotice) -> dict[str, Any]:
     results = {"sent": "sent", "dead": "failed"}
     error = None if row.status == "sent" else row.last_error
-    if row.status not in results and error is None:
+    if row.status not in results and error == UNKNOWN_THERE:
+        error = f"{error} in the daemon that leads: let it read its configuration anew (SIGHUP)"
+    elif row.status not in results and error is None:
         error = "nothing has come of it yet; see: gpucost alerts outbox"
     return {
         "channel": row.channel, "type": app.channels[0][row.channel].kind,
