@@ -339,5 +339,9 @@ def job_dict(job: Job) -> dict[str, Any]:
             name: None if (value := getattr(job, name)) is None else format(value.normalize(), "f")
             for name in ("min_vram_gb", "disk_gb", "egress_gb", "setup_hours")
         },
-        **{n: repr(value) for n in ("task", "limits") if (value := getattr(job, n)) is not None},
+        **{
+            name: repr(value)
+            for name in ("task", "limits", "spot")
+            if (value := getattr(job, name)) is not None
+        },
     }

@@ -86,6 +86,7 @@ def row(r: Row, now: datetime) -> dict[str, Any]:
         "high_usd": render.usd_text(r.high_usd),
         "tie": r.tie,
         "estimate_version": r.estimate.version,
+        **_interruptions(r),
         "lower_bound": b.lower_bound,
         "age_seconds": int((now - known_at(o)).total_seconds()),
         "seen_at": known_at(o),
@@ -102,6 +103,20 @@ def row(r: Row, now: datetime) -> dict[str, Any]:
             for line in b.lines
         ],
         "notes": list(b.notes),
+    }
+
+
+def _interruptions(r: Row) -> dict[str, Any]:
+    """What is expected of interruptions; nothing where they are not reckoned with."""
+    found = r.estimate.interrupted
+    if found is None:
+        return {}
+    return {
+        "rerun_hours": render.quantity(found.rerun_hours),
+        "wall_hours": render.quantity(found.wall_hours),
+        "interruptions": round(found.interruptions, 6),
+        "interruption_basis": found.rate.basis,
+        "chance_in_time": round(found.chance, 4),
     }
 
 
@@ -134,6 +149,7 @@ def job_values(job: Job) -> dict[str, Any]:
         "setup_hours": render.quantity(job.setup_hours),
         "workload": job.task.kind if job.task is not None else None,
         "limits": job.limits._asdict() if job.limits is not None else None,
+        "spot": job.spot._asdict() if job.spot is not None else None,
         "hours": {
             gpu: {
                 "hours": render.quantity(h.hours), "gpus": h.gpus, "basis": h.basis,

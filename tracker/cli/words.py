@@ -95,7 +95,10 @@ def remarks(report: CheapestReport) -> Iterable[str]:
     if any(dated):
         yield _of_typed([r for r in rows if r.offer.valid_as_of is not None], every=all(dated))
     yield from _of_terms(rows)
-    if any(r.offer.market == "spot" for r in rows):
+    spot = [r for r in rows if r.offer.market == "spot"]
+    if any(r.estimate.interrupted is not None for r in spot):
+        yield from _of_interruptions(spot)
+    elif spot:
         yield "Spot: interruptions and repeated work are not in the bill."
     if any(r.stale for r in rows):
         yield "Stale prices are ranked because --include-stale asks for it."
@@ -131,6 +134,23 @@ def term(hours: int) -> str:
     """A term in months where it is some, else in hours."""
     months, rest = divmod(hours, int(HOURS_PER_MONTH))
     return f"{hours:,} h" if rest or not months else render.counted(months, "month")
+
+
+def _of_interruptions(spot: list[Row]) -> Iterable[str]:
+    first = next((r for r in spot if r.estimate.interrupted is not None), None)
+    if first is not None and (expected := first.estimate.interrupted) is not None:
+        place = f"#{first.rank}" if first.rank else first.offer.gpu_key
+        yield (
+            f"Spot: what interruptions are expected to cost is in the bill; {place}: "
+            f"{expected.interruptions:.2g} interruptions, {render.hours(expected.rerun_hours)} run "
+            f"again, done after {render.hours(expected.wall_hours)} ({expected.rate.basis})."
+        )
+    unknown = sum(r.estimate.interrupted is None for r in spot)
+    if unknown:
+        yield (
+            f"Spot: of {render.counted(unknown, 'row')} nobody knows the rate of interruptions: "
+            "they are not in those bills."
+        )
 
 
 def _of_hours(report: CheapestReport, rows: Iterable[Row]) -> Iterable[str]:

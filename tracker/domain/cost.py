@@ -7,7 +7,8 @@ Sums are exact: nothing is rounded but hours, upwards to the billionth (3.6 micr
 a third of an hour has no exact decimal. Round for display only. A price that is not known is
 never 0: its part is named in ``Bill.partial`` and the bill then has no total, only an "at least".
 
-Not modelled: interruptions of spot machines, and the speed-up of more GPUs than the hours are for.
+Interruptions of spot machines are in it where the estimate has them (tracker.domain.spot). Not
+modelled: the speed-up of more GPUs than the hours are for.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ class LineKind(StrEnum):
 
     RUNTIME = "runtime"
     SETUP = "setup"
+    RERUN = "rerun"  # expected after interruptions: work and set-up done again, checkpoints
     UNUSED = "unused"  # billed beyond use: increment, minimum or commitment
     DISK = "disk"
     EGRESS = "egress"
@@ -157,10 +159,11 @@ def bill(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> Bill | Unpr
         return Unpriceable(problem)
     machines = machines_needed(inputs, job, estimate)
     with localcontext(_EXACT):
-        used = job.setup_hours + estimate.hours
+        plain = job.setup_hours + estimate.hours
+        used = plain if estimate.interrupted is None else plain + estimate.interrupted.rerun_hours
         billed, why = _billed_hours(inputs, used)
         lines = [
-            *_machine_lines(inputs, machines, estimate.hours, used, billed, why),
+            *_machine_lines(inputs, machines, (estimate.hours, plain, used), billed, why),
             *_disk_lines(inputs.terms, job, machines, billed),
             *_egress_lines(inputs.terms, job),
         ]
@@ -183,10 +186,11 @@ def bill(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> Bill | Unpr
 
 def machines_needed(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> int:
     """Whole machines for the GPUs that the job needs, or that its hours are for if more."""
-    return _machines(inputs.gpu_count, job, estimate)
+    return machines_of(inputs.gpu_count, job, estimate)
 
 
-def _machines(gpu_count: Decimal, job: Job, estimate: RuntimeEstimate) -> int:
+def machines_of(gpu_count: Decimal, job: Job, estimate: RuntimeEstimate) -> int:
+    """``machines_needed`` of machines with *gpu_count* GPUs."""
     gpus = Decimal(max(job.gpus_needed, estimate.gpus))
     return int((gpus / gpu_count).to_integral_value(ROUND_CEILING))
 
@@ -210,7 +214,7 @@ def least_machine_hours(
     """
     with localcontext(_EXACT):
         hours = max(job.setup_hours + estimate.hours, Decimal(commitment_hours or 0))
-        return _machines(gpu_count, job, estimate) * hours
+        return machines_of(gpu_count, job, estimate) * hours
 
 
 def _impossible(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> str | None:
@@ -253,10 +257,15 @@ def _increment_seconds(inputs: CostInputs) -> Decimal | None:
 
 
 def _machine_lines(
-    inputs: CostInputs, machines: int, runtime: Decimal, used: Decimal, billed: Decimal, why: str
+    inputs: CostInputs,
+    machines: int,
+    hours: tuple[Decimal, Decimal, Decimal],
+    billed: Decimal,
+    why: str,
 ) -> Iterator[Line]:
-    # Rounded once for all, so that the three quantities add up to the billed hours.
-    runtime, used = _hours_up(runtime), _hours_up(used)
+    """Of *hours* the runtime, with set-up, and with what is expected to be done again."""
+    # Rounded once for all, so that the quantities add up to the billed hours.
+    runtime, plain, used = map(_hours_up, hours)
     price = inputs.price.usd
     count = f"{machines} x " if machines > 1 else ""
     months, rest = divmod(billed, HOURS_PER_MONTH)
@@ -270,9 +279,14 @@ def _machine_lines(
     yield _line(
         LineKind.RUNTIME, f"{count}machine, runtime", machines * runtime, "machine-hour", price
     )
-    if used > runtime:
+    if plain > runtime:
         yield _line(
-            LineKind.SETUP, f"{count}machine, set-up", machines * (used - runtime),
+            LineKind.SETUP, f"{count}machine, set-up", machines * (plain - runtime),
+            "machine-hour", price,
+        )  # fmt: skip
+    if used > plain:
+        yield _line(
+            LineKind.RERUN, f"{count}machine, expected to be run again", machines * (used - plain),
             "machine-hour", price,
         )  # fmt: skip
     if billed > used:
@@ -322,7 +336,9 @@ def _notes(inputs: CostInputs, job: Job, estimate: RuntimeEstimate, machines: in
             yield f"sold by the month: whole months ({_show(HOURS_PER_MONTH)} h) are billed"
         else:
             yield "billing increment not stated: exact hours assumed"
-    if inputs.market is Market.SPOT:
+    if estimate.interrupted is not None:
+        yield from estimate.interrupted.notes
+    elif inputs.market is Market.SPOT:
         yield "spot: interruptions and repeated work are not in the bill"
 
 

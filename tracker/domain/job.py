@@ -31,8 +31,10 @@ from tracker.domain.job_fields import (
 
 if TYPE_CHECKING:
     from tracker.domain.job_limits import Limits
+    from tracker.domain.job_spot import OnSpot
     from tracker.domain.job_workload import Knowledge, Task
     from tracker.domain.runtime.estimator import Estimator
+    from tracker.domain.spot import Expected
 
 __all__ = [
     "GIVEN_BASES", "MAX_HOURS", "Basis", "GpuCatalogue", "Job", "JobError", "NoEstimate",
@@ -131,6 +133,7 @@ class Job:
     limits: Limits | None = None
     task: Task | None = None
     count_given: bool = False
+    spot: OnSpot | None = None
     estimator: Estimator | None = field(default=None, compare=False, repr=False)
 
 
@@ -140,6 +143,7 @@ class RuntimeEstimate:
 
     ``gpus`` GPUs together need that long; ``lower_bound``: at least that long. Estimates have a
     range, ``low_hours`` <= ``hours`` <= ``high_hours``, and the ``version`` of the calibration.
+    ``interrupted`` is what to expect of interruptions; None: there are none, or nobody knows.
     """
 
     hours: Decimal
@@ -151,6 +155,7 @@ class RuntimeEstimate:
     low_hours: Decimal | None = None
     high_hours: Decimal | None = None
     version: str | None = None
+    interrupted: Expected | None = None
 
 
 class NoEstimate(NamedTuple):
@@ -228,8 +233,8 @@ def _scaled(
 # --- reading jobs ---------------------------------------------------------------------------
 
 _JOB_KEYS = (
-    "name", "title", "description", "hours", "workload", "limits", "gpus_needed", "min_vram_gb",
-    "disk_gb", "egress_gb", "setup_hours",
+    "name", "title", "description", "hours", "workload", "limits", "spot", "gpus_needed",
+    "min_vram_gb", "disk_gb", "egress_gb", "setup_hours",
 )  # fmt: skip
 _RATES = {f"{unit}_per_second": unit for unit in ("samples", "tokens", "requests")}
 _HOURS_KEYS = ("hours", *_RATES, "gpus", "basis", "lower_bound", "note", "source")
@@ -306,6 +311,7 @@ def job_from_toml(
         egress_gb=read_amount(data, "egress_gb", MAX_GB),
         setup_hours=read_amount(data, "setup_hours", MAX_SETUP_HOURS),
         limits=_limits(data),
+        spot=_spot(data),
         task=task,
         count_given=task is not None and "gpus_needed" in data,
         estimator=knowledge.estimator if knowledge is not None and task is not None else None,
@@ -332,6 +338,14 @@ def _limits(data: Mapping[str, Any]) -> Limits | None:
     from tracker.domain.job_limits import limits_from_toml
 
     return limits_from_toml(read_table(data["limits"], "limits", "what an offer must be"))
+
+
+def _spot(data: Mapping[str, Any]) -> OnSpot | None:
+    if "spot" not in data:
+        return None
+    from tracker.domain.job_spot import spot_from_toml
+
+    return spot_from_toml(read_table(data["spot"], "spot", "how it gets over interruptions"))
 
 
 def parse_hours(text: str, catalogue: GpuCatalogue) -> Mapping[str, RuntimeHours]:

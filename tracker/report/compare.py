@@ -143,6 +143,7 @@ def _beside(left: Bill, right: Bill, speed: SpeedUp, winner: Winner) -> tuple[st
 
 _IN_WORDS = {
     LineKind.SETUP: "set-up",
+    LineKind.RERUN: "interruptions",
     LineKind.UNUSED: "hours billed beyond use",
     LineKind.DISK: "disk",
     LineKind.EGRESS: "egress",
