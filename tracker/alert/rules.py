@@ -246,7 +246,14 @@ class _Loader:
         if named or job is None:
             return named
         # All that the job has hours for, by family: two parts of one are no news.
-        return tuple(dict.fromkeys(key.split("-", 1)[0] for key in sorted(job.hours)))
+        keys = set(job.hours)
+        if job.task is not None:
+            gpus = {gpu.key for gpu in self._catalogue.gpus() if not gpu.is_slice}
+            keys |= {key for key in gpus if self._has_hours(job, key)}
+        families = tuple(dict.fromkeys(key.split("-", 1)[0] for key in sorted(keys)))
+        if not families:
+            self._table.problem("when", f"job {job.name} can be estimated on no GPU")
+        return families
 
     def _keys(self, name: str) -> frozenset[str]:
         if name == ANY:
@@ -322,7 +329,7 @@ class _Loader:
             table.refuse(("rank",), f"has no effect on {condition}")
         if isinstance(condition, ProviderStale):
             table.refuse(("typed_prices",), f"has no effect on {condition}")
-        if not isinstance(condition, CostAgainstCost | CheapestChanges):
+        if not isinstance(condition, CostAgainstCost):
             table.refuse(("confidence",), f"has no effect on {condition}")
 
 
