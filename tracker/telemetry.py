@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 HIDDEN = "***"
+SHORTEST_SURE = 8  # characters; what is shorter may well be part of an ordinary word
 SHORTEST_SECRET = 4  # characters; replacing a shorter value everywhere would garble every line
 
 _VALUE = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s&,;"'}\])]+)"""
@@ -85,10 +86,13 @@ class Redactor:
             known = self._known | {s for s in spellings if len(s) >= SHORTEST_SECRET}
             if known == self._known:
                 return
-            # Longest first: a secret that is part of another must not leave the other's tail.
-            ordered = sorted(known, key=lambda s: (-len(s), s))
-            self._regex = re.compile("|".join(map(re.escape, ordered)))
             self._known = known
+            self._compile()
+
+    def _compile(self) -> None:
+        # Longest first: a secret that is part of another must not leave the other's tail.
+        ordered = sorted(self._known, key=lambda s: (-len(s), s))
+        self._regex = re.compile("|".join(map(re.escape, ordered))) if ordered else None
 
     def register_url(self, url: str | None) -> None:
         """Add the password of a URL's user part, if it has one."""
@@ -107,6 +111,21 @@ class Redactor:
             out = pattern.sub(rf"\1{HIDDEN}", out)
         # A replacement may join its neighbours into another secret; then nothing is shown.
         return HIDDEN if any(secret in out for secret in known) else out
+
+    def sparing(self, words: Iterable[str]) -> Redactor:
+        """The same, but for secrets that are ordinary: one of *words*, or a short part of one.
+
+        What is hidden of a text that has these words in it anyway would tell the secret, and
+        nobody could read the rest.
+        """
+        ordinary = set(words)
+        spared = Redactor()
+        for secret in self._known:
+            short = len(secret) < SHORTEST_SURE
+            if secret not in ordinary and not (short and any(secret in word for word in ordinary)):
+                spared._known |= {secret}
+        spared._compile()
+        return spared
 
     def exact(self, text: str, replacement: str) -> str:
         """*text* with only the registered values replaced: for data, where patterns may err."""

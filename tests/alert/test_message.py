@@ -54,6 +54,21 @@ def test_what_a_firing_says() -> None:
     assert found.data["events"] == [context()]
 
 
+def test_a_secret_that_is_a_word_of_the_notice_garbles_nothing() -> None:
+    plain = made(context())
+    names = ("gpucost", RULE, "bert-large", "on_demand", "runpod", "H100", "cheap")
+    for secrets in (*((name,) for name in names), names):
+        found = made(context(), secrets=secrets)
+        assert (found.subject, found.text, found.data) == (plain.subject, plain.text, plain.data)
+
+
+def test_any_other_secret_is_hidden_beside_them() -> None:
+    told = context() | {"title": "see hunter2 and bert-large-x9f3k2"}
+    found = made(told, secrets=("gpucost", "hunter2", "bert-large-x9f3k2"), own="{{ title }}")
+    assert found.text.startswith("see *** and ***")
+    assert found.data["events"][0]["title"] == "see *** and ***"
+
+
 MERGED = {"event_ids": ["event-0"], "fired": context()}
 BACK = {"value": "1.05", "left": side("H100", "runpod", "3.10", "12.40"), "firing": FIRING}
 

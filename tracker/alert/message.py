@@ -7,6 +7,7 @@ never fails: a template that does gives the built-in text with a remark.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,9 @@ _SUBJECT_CHARACTERS = 160
 _COMMANDS = 6  # shown at most
 _FOUND = 5
 _RULE = "-" * 40
+_WORDS = ("gpucost", "cheapest", "explain", "events", "alerts")
+_NAMES = ("selection", "gpu", "provider", "market", "tier", "basis")
+_PLAIN = re.compile(r"[A-Za-z0-9._-]{1,64}")  # rules, jobs, GPUs and providers are called so
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,9 @@ def notice(
     *templates* are the rules' own, by rule. The text is at most *max_characters* long: with less
     room, each of several events keeps its sentence, and the ids of the events stay in any case.
     """
+    redactor = redactor.sparing(
+        word for context in contexts for word in _own_words(context) if _PLAIN.fullmatch(word)
+    )
     clean = [_redacted(context, redactor) for context in contexts]
     blocks = [_block(context, templates or {}, max_characters) for context in clean]
     return Notice(
@@ -103,6 +110,22 @@ def _page() -> jinja2.Template:
 
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(data.text("messages/notice.html"))
+
+
+def _own_words(context: Context) -> Iterator[str]:
+    """The names that a notice is made of. A secret that is one of them stays readable: a channel
+    called after a rule, or a database password such as ``gpucost``."""
+    yield from _WORDS
+    yield from context
+    yield from (str(context[name]) for name in ("rule", "kind", "rank") if context.get(name))
+    yield str(part(context, "job").get("name") or "")
+    sides = [part(context, name) for name in ("left", "right")]
+    sides += [part(part(part(context, "merged"), "fired"), name) for name in ("left", "right")]
+    for one in (*sides, *words.found(context)):
+        yield from one
+        yield from (str(one[name]) for name in _NAMES if one.get(name))
+    for name in ("command", "when"):
+        yield from re.split(r"[\s,()<]+", str(context.get(name) or ""))
 
 
 def _redacted(value: Any, redactor: Redactor) -> Any:
