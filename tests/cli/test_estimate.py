@@ -194,3 +194,22 @@ def test_every_factor_of_a_micro_step_is_a_step() -> None:
     assert "fitted to" in formulas["efficiency"]
     names = [step["name"] for step in entry["steps"]]
     assert names.count("runtime") == 1
+
+
+def test_a_check_names_every_mistake_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text(
+        LORA.replace('"50M"', '"50x"').replace("seq_len", "seq_length")
+        + '[limits]\nmarkets = ["spott"]\ndeadline_hours = -1\n'
+    )
+    answer = run("jobs", "check", str(file))
+    assert answer.code == 2
+    named = [line.split(": ")[2] for line in answer.lines]
+    assert {
+        "workload.tokens",
+        "workload.seq_length",
+        "limits.markets",
+        "limits.deadline_hours",
+    } <= {*named}
+    assert len(named) == len(set(named))
+    assert answer.complaint == "1 of 1 file cannot be used"

@@ -43,6 +43,22 @@ def find_job(reference: str, app: App) -> Job:
     raise JobError(f"no job is called {reference!r}; {hint}")
 
 
+def mistakes_in(reference: str, app: App) -> list[str]:
+    """Every mistake of a job file, a line each; the one that is told of what is no such file."""
+    from tracker.domain.job_mistakes import mistakes
+
+    try:
+        find_job(reference, app)
+    except JobError as error:
+        path = _path(reference)
+        try:
+            text = _job_text(path)
+        except JobError:
+            return [str(error)]
+        return mistakes(text, app.catalogue, _Knowledge(app, path.parent)) or [str(error)]
+    return []
+
+
 class _Knowledge:
     """What jobs with a workload are read and estimated with, loaded when one asks for it."""
 

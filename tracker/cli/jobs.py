@@ -77,7 +77,7 @@ def show(obj: dict[str, Any], job: str, output: str) -> None:
 @click.argument("files", nargs=-1, required=True, metavar="FILE…")
 @click.pass_obj
 def check(obj: dict[str, Any], files: tuple[str, ...]) -> None:
-    """Whether each FILE is a job that can be used; one line says what to change where not."""
+    """Whether each FILE is a job that can be used; a line for each mistake says what to change."""
     app = App(obj["config"])
     wrong = 0
     for file in files:
@@ -85,7 +85,8 @@ def check(obj: dict[str, Any], files: tuple[str, ...]) -> None:
             found = _read(app, file)
         except Exit as error:
             wrong += 1
-            render.say(f"{file}: not usable: {(error.message or '').removeprefix(f'{file}: ')}")
+            for line in _mistakes(app, file) or [error.message or ""]:
+                render.say(f"{file}: not usable: {line.removeprefix(f'{file}: ')}")
         else:
             render.say(f"{file}: ok: {_summary(app, found)}")
     if wrong:
@@ -118,6 +119,17 @@ def measure(obj: dict[str, Any], /, job: str, **options: Any) -> None:
 
     app = App(obj["config"])
     render.say(record(app, _read(app, job), options))
+
+
+def _mistakes(app: App, file: str) -> list[str]:
+    """All that is wrong with a file, where it can be read at all."""
+    from tracker.app.jobs import mistakes_in
+
+    try:
+        readable(file)
+        return mistakes_in(file, app)
+    except (Exit, JobError):
+        return []
 
 
 def _read(app: App, name: str) -> Job:
