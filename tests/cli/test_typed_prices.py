@@ -158,3 +158,19 @@ def test_explain_does_not_call_a_typed_price_live(
         assert f"read on {READ_ON}" in out
         assert "not live" in out
         assert "confirmed" not in out
+
+
+@pytest.mark.parametrize(("fallback", "kind"), [(True, "list"), (False, "typed")])
+def test_the_headline_says_that_its_price_is_not_live(
+    database_server: TestServer, monkeypatch: pytest.MonkeyPatch, fallback: bool, kind: str
+) -> None:
+    extras = Extras(valid_as_of=READ_ON, expires_at=ago(-60 * 24 * 300), fallback=fallback)
+    typed = make_offer("typed", "3.00", source="pricebook", seller="hub", extras=extras)
+    live = make_offer("live", "4.00")
+    with filled(database_server, polled("acme", [live]), polled("pricebook", [typed])) as url:
+        monkeypatch.setenv("GPUCOST_DATABASE_URL", url)
+        answer = run("cheapest", "bert-large", "-o", "json").json()["answer"]
+        assert f"4 h x $3.0000/h (a {kind} price of {READ_ON}, not live)" in answer
+        assert answer in run("cheapest", "bert-large").out
+        live_one = run("cheapest", "bert-large", "--provider", "acme", "-o", "json").json()
+        assert "not live" not in live_one["answer"]

@@ -35,6 +35,9 @@ def sentence(report: CheapestReport) -> str:
         f"{report.job.title or report.job.name}: {total(b)}{_range(best)} on {machine} at {place}, "
         f"{count}{render.hours(b.billed_hours)} x {render.usd(b.price.usd, 4)}/h{extras}"
     )
+    if o.valid_as_of is not None:
+        kind = "list" if o.fallback else "typed"
+        text += f" (a {kind} price of {o.valid_as_of:%Y-%m-%d}, not live)"
     rows = (*report.rows[1:], *report.best_by_gpu)
     other = next((r for r in rows if r.offer.gpu_family != o.gpu_family), None)
     if other and b.at_least_usd:
