@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tracker.domain.runtime.calibration import Calibration
 from tracker.domain.runtime.figures import BYTES_PER_WEIGHT, Figures
 from tracker.domain.runtime.inference import (
+    InferenceCoefficients,
     Rates,
     Serving,
     most_sequences,
@@ -89,7 +90,7 @@ def estimate(
             f"{gpus} x {gpu.key} serve {rate:.3g} requests/s, {job.request_rate:g} are asked for: "
             f"{needed:.0f} GPUs would do",
         )
-    return _estimate(job, gpu, gpus, calibration, rate, copies, state, peak, compute)
+    return _estimate(job, gpu, gpus, calibration, rate, copies, state, peak, compute, c)
 
 
 def _sizes(job: Inference, gpus: int, link: Link) -> Iterator[int]:
@@ -154,6 +155,7 @@ def _estimate(
     state: Serving,
     peak: float,
     compute: str,
+    c: InferenceCoefficients,
 ) -> Estimate:
     group = group_of(job)
     narrow = compute if compute in ("fp8", "fp4", "int8") else "16"
@@ -174,13 +176,23 @@ def _estimate(
         notes.append(f"{gpus - size * copies} of {gpus} GPUs are left over")
     if job.model.guessed:
         notes.append("the shape of the model is made up from its number of parameters")
+    fitted = f"fitted to {own} rows of {gpu.key}" if own else "fitted to rows of other GPUs"
     steps = (
         Step("model", f"parameters of {job.model.name}", job.model.params, "parameters"),
         Step("precision", f"{compute} of {gpu.key}, dense peak", peak, "TFLOPS"),
         Step("VRAM", "weights, KV cache and workspace per GPU", held.total, "GiB"),
         Step("copies", f"of the model, {size} GPUs each", copies, "copies"),
         Step("batch", "sequences at once in a copy", state.sequences, "sequences"),
-        Step("prefill", "2 N x prompt / compute", state.prefill_seconds, "s/prompt"),
+        Step("efficiency", f"of the peak, reading prompts: {fitted}", c.prefill, "of 1"),
+        Step("", f"of the peak, writing tokens: {fitted}", c.decode, "of 1"),
+        Step("", f"of the bandwidth, reading weights: {fitted}", c.weights, "of 1"),
+        Step("", f"of the bandwidth, reading the cache: {fitted}", c.cache, "of 1"),
+        Step(
+            "prefill",
+            "2 N x prompt / compute / efficiency, and its start",
+            state.prefill_seconds,
+            "s/prompt",
+        ),
         Step(
             "decode", "weights and cache / bandwidth + 2 N / compute", state.step_seconds, "s/token"
         ),
