@@ -275,6 +275,28 @@ def test_a_silenced_rule_that_is_removed_is_closed_insilence(world: World) -> No
     assert world.notices() == [("fired", "log")]
 
 
+@pytest.mark.parametrize(
+    ("hours", "keys"), [(1.01, {}), (2, {}), (1, {"every": "1h"}), (3, {"max_gap": "10m"})]
+)
+def test_rounds_from_cron_far_apart_can_fire_and_resolve(
+    world: World, hours: float, keys: dict[str, str]
+) -> None:
+    wanted = rule(**keys)
+    for step, price in enumerate([CHEAP] * 8 + [DEAR] * 4):
+        world.poll(step * hours * 60, price)
+        world.alerts(wanted).evaluate(at(step * hours * 60))
+    sent = [kind for kind, _ in world.notices() if kind != "data_problem"]
+    assert list(dict.fromkeys(sent)) == ["fired", "resolved"]
+
+
+def test_who_looks_every_five_minutes_waits_anew_after_hours_away(world: World) -> None:
+    wanted = rule()
+    for minutes in (0, 5, 10, 15, 20, 20 + 5 * 60, 25 + 5 * 60):
+        world.poll(minutes, CHEAP)
+        [found] = world.alerts(wanted).evaluate(at(minutes))
+    assert found.phase is Phase.PENDING
+
+
 def test_a_rule_that_cannot_be_read_is_neither_evaluated_nor_closed(world: World) -> None:
     play(world, rule(**QUICK), "c")
     assert world.alerts(broken=["r"]).evaluate(at(10)) == []

@@ -64,6 +64,22 @@ def test_a_silence_matches_by_pattern_job_provider_and_gpu(desk: Desk) -> None:
                                                       "RTX4090"}  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "spelling", ["H100-SXM", "H100_SXM", "h100 sxm", "NVIDIA H100 SXM", "H100"]
+)
+def test_a_gpu_is_silenced_in_every_spelling(desk: Desk, spelling: str) -> None:
+    desk.configure('[alerts.rules.sxm]\nwhen = "price(H100-SXM) < 100"')
+    alerts("silence", "--gpu", spelling, *FOR)
+    assert "silenced by: silence 1" in alerts("eval", "sxm").out
+
+
+def test_a_pattern_that_matches_no_rule_is_said(desk: Desk) -> None:
+    for pattern in ("nosuch-*", "["):
+        made = alerts("silence", pattern, *FOR)
+        assert (made.code, "no rule is called " + pattern in made.out) == (0, True)
+    assert "no rule is called" not in alerts("silence", "h100*", *FOR).out
+
+
 def test_until_is_a_time_in_utc_and_the_author_is_the_account(desk: Desk) -> None:
     until = (datetime.now(UTC) + timedelta(days=3)).replace(microsecond=0)
     assert alerts("silence", SHIPPED, "--until", until.isoformat(), "--comment", "x").code == 0

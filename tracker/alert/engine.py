@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from tracker.alert import context
+from tracker.alert import cadence, context
 from tracker.alert.evaluate import Evaluation, evaluate
 from tracker.alert.rules import Rule
 from tracker.alert.silences import silence_for, silence_of_removed
@@ -132,8 +132,9 @@ class AlertEngine:
         before = State.from_json(row.machine) if row else State()
         started = before if same or row is None else edited(before, now)[0]
         sample = evaluation.sample_for(started)
-        silence = silence_for(evaluation, silences)
-        after, events = step_for(rule.condition)(rule.policy, started, sample, now, silence=silence)
+        silence = silence_for(evaluation, silences, self._catalogue)
+        policy = cadence.paced(rule.policy, row and row.evaluation)
+        after, events = step_for(rule.condition)(policy, started, sample, now, silence=silence)
         inputs = context.inputs_of(evaluation, sample, urls)
         return DryRun(rule, sample, inputs, before, after, events, silence)
 
@@ -234,18 +235,18 @@ class AlertEngine:
                     rule.name, now, Phase(row.phase), Health(row.health), problem=str(error)
                 )
             silences = alerts.silences(cursor.connection, now)
-            silence = silence_for(evaluation, silences)
+            silence = silence_for(evaluation, silences, self._catalogue)
             written = 0
             if row.removed_at is not None or row.definition_sha256 != rule.sha256:
                 row, state, written = _begin_anew(cursor, row, rule, state, now, silence)
             sample = evaluation.sample_for(state)
-            state, events = step_for(rule.condition)(
-                rule.policy, state, sample, now, silence=silence
-            )
+            policy = cadence.paced(rule.policy, row.evaluation)
+            pace = {cadence.KEY: cadence.intervals(row.evaluation, row.evaluated_at, now)}
+            state, events = step_for(rule.condition)(policy, state, sample, now, silence=silence)
             inputs = context.inputs_of(evaluation, sample, urls)
             writer = _Writer(cursor, rule.name, row.version, rule.definition, inputs)
             written += writer.write(events, state, rule.channels, evaluation, urls)
-            row = row._replace(definition=dict(rule.definition), evaluation=inputs)
+            row = row._replace(definition=dict(rule.definition), evaluation=inputs | pace)
             alerts.write_rule(cursor, _moved(row, state)._replace(evaluated_at=now))
         return Evaluated(
             rule.name, now, state.phase, sample.health, sample.value, sample.reason, events, written

@@ -7,14 +7,17 @@ from fnmatch import fnmatchcase
 
 from tracker.alert.evaluate import Evaluation
 from tracker.alert.sides import Ask
+from tracker.domain.gpu import Catalogue, UnknownGpu
 from tracker.domain.rule.condition import ProviderStale
 from tracker.store.alerts import Silence
 
 
-def silence_for(evaluation: Evaluation, silences: Iterable[Silence]) -> str | None:
+def silence_for(
+    evaluation: Evaluation, silences: Iterable[Silence], catalogue: Catalogue
+) -> str | None:
     """``silence 12``: the first of *silences* (in force) all of whose matchers match."""
     for one in silences:
-        if _matches(one, evaluation):
+        if _matches(one, evaluation, catalogue):
             return f"silence {one.id}"
     return None
 
@@ -32,7 +35,7 @@ def silence_of_removed(name: str, job: str | None, silences: Iterable[Silence]) 
     return None
 
 
-def _matches(silence: Silence, e: Evaluation) -> bool:
+def _matches(silence: Silence, e: Evaluation, catalogue: Catalogue) -> bool:
     rule = e.rule
     if silence.rule is not None and not fnmatchcase(rule.name, silence.rule.lower()):
         return False
@@ -40,7 +43,7 @@ def _matches(silence: Silence, e: Evaluation) -> bool:
         return False
     if silence.provider is not None and silence.provider.lower() not in _providers(e):
         return False
-    return silence.gpu is None or _key(silence.gpu) in set(_gpus(e))
+    return silence.gpu is None or _about(silence.gpu, e, catalogue)
 
 
 def _asks(e: Evaluation) -> Iterator[Ask]:
@@ -60,13 +63,13 @@ def _providers(e: Evaluation) -> set[str]:
     return names
 
 
-def _gpus(e: Evaluation) -> Iterator[str]:
-    """The selections of the rule as written, and the GPUs that stand for them."""
-    yield from (_key(name) for name in e.rule.gpus)
-    for ask in _asks(e):
-        yield _key(ask.offer.gpu_family)
-        yield _key(ask.offer.gpu_key)
-
-
-def _key(name: str) -> str:
-    return "".join(name.upper().split())
+def _about(name: str, e: Evaluation, catalogue: Catalogue) -> bool:
+    """Whether *name*, in any spelling, covers a selection of the rule, or a GPU that stands for
+    one now."""
+    try:
+        meant = catalogue.select(name)
+    except UnknownGpu:  # an alias that is gone from the configuration
+        return False
+    if any(keys and keys <= meant for keys in e.rule.gpus.values()):
+        return True
+    return any(ask.offer.gpu_key in meant for ask in _asks(e))

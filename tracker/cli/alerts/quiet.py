@@ -111,6 +111,8 @@ def _make(app: App, options: dict[str, Any]) -> None:
             comment=comment, rule=rule, job=job, provider=provider, gpu=gpu,
         )  # fmt: skip
     render.say(f"silence {made} until {moment(until)} UTC; gpucost alerts silence --end {made}")
+    if rule and not _names_one(app, rule):
+        render.say(f"no rule is called {rule} now; see: gpucost alerts list")
 
 
 def _until(options: dict[str, Any], now: datetime) -> datetime:
@@ -131,6 +133,13 @@ def _rule(app: App, name: str) -> str:
     if name not in configured.names:
         configured.rule(name, kept=[row.name for row in stored_rules(app)])
     return name
+
+
+def _names_one(app: App, pattern: str) -> bool:
+    from fnmatch import fnmatchcase
+
+    known = {*Configured.of(app).names, *(row.name for row in stored_rules(app))}
+    return any(fnmatchcase(name, pattern) for name in known)
 
 
 def _job(app: App, reference: str) -> str:
