@@ -147,3 +147,38 @@ def test_a_file_that_is_not_there() -> None:
 def test_it_reads_the_configuration_that_is_named(tmp_path: Path) -> None:
     file = _write(tmp_path / "other.toml", '[alerts.rules.mine]\nwhen = "price(H100) < 2"\n')
     assert "mine" in run("--config", str(file), "alerts", "check").out
+
+
+def test_files_are_looked_for_beside_the_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    home.mkdir()
+    elsewhere.mkdir()
+    _write(home / "mine.toml", 'name = "mine"\n[hours]\nH100 = 4\nA100 = 12\n')
+    _write(home / "url.txt", "https://hooks.example/x\n")
+    text = (
+        '[alerts.rules.r]\nwhen = "cost(H100) < cost(A100)"\njob = "mine.toml"\nchannels = ["w"]\n'
+        '[alerts.channels.w]\ntype = "webhook"\nurl_file = "url.txt"\n'
+    )
+    config = _write(home / "own.toml", text)
+    for folder in (home, elsewhere):
+        monkeypatch.chdir(folder)
+        answer = run("--config", str(config), "alerts", "check")
+        assert (answer.code, answer.err) == (0, "")
+        assert any(line.split()[0] == "r" and "mine" in line for line in answer.lines if line)
+
+
+def test_a_rule_or_channel_that_is_no_table_stops_no_other(tmp_path: Path) -> None:
+    config = _write(
+        tmp_path / "own.toml",
+        '[alerts.rules]\nfoo = "x"\n[alerts.rules.bar]\nwhen = "price(H10) < 2"\n'
+        '[alerts.channels]\nbaz = "https://x/Secret1234"\n',
+    )
+    answer = run("--config", str(config), "alerts", "check")
+    assert answer.code == 2
+    assert "alerts.rules.foo: 'x' is not a table of keys" in answer.lines
+    assert any(line.startswith("alerts.rules.bar.when:") for line in answer.lines)
+    assert any("[alerts.channels.baz] must be a table" in line for line in answer.lines)
+    assert len(answer.lines) == 3
+    assert "Secret1234" not in answer.out + answer.err

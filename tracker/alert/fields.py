@@ -23,14 +23,15 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 @dataclass(frozen=True, slots=True)
 class RuleProblem:
-    """What is wrong with a rule, and at which key of its table."""
+    """What is wrong with a rule, and at which key of its table ("": at the table itself)."""
 
     rule: str
     field: str
     message: str
 
     def __str__(self) -> str:
-        return f"alerts.rules.{self.rule}.{self.field}: {self.message}"
+        where = f"{self.rule}.{self.field}" if self.field else self.rule
+        return f"alerts.rules.{where}: {self.message}"
 
 
 class Wrong(ValueError):

@@ -97,7 +97,7 @@ def shipped_rules() -> dict[str, dict[str, Any]]:
 
 
 def load_rules(
-    tables: Mapping[str, Mapping[str, Any]],
+    tables: Mapping[str, Any],
     *,
     catalogue: Catalogue,
     job: Callable[[str], Job],
@@ -112,10 +112,14 @@ def load_rules(
     where given, all that can be polled or sell. *shipped*: lay *tables* over the shipped rules.
     """
     merged: dict[str, Any] = dict(shipped_rules()) if shipped else {}
-    for name, table in tables.items():
-        merged[name] = {**merged.get(name, {}), **table}
     rules: list[Rule] = []
     problems: list[RuleProblem] = []
+    for name, table in tables.items():
+        if isinstance(table, Mapping):
+            merged[name] = {**merged.get(name, {}), **table}
+        else:
+            merged.pop(name, None)
+            problems.append(RuleProblem(name, "", f"{fields.shown(table)} is not a table of keys"))
     for name in sorted(merged):
         found = Table(name, merged[name])
         rule = _Loader(found, catalogue, job, channels, tuple(default_channels), providers).rule()

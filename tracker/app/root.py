@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracker import data
+from tracker.app.beside import channel_tables, rule_tables
 from tracker.app.jobs import find_job
 from tracker.app.polled import secrets_of
 from tracker.domain.gpu import Catalogue
@@ -154,7 +155,8 @@ class App:
 
         alerts = self.settings.alerts
         return load_channels(
-            alerts.channels, os.environ if self._env is None else self._env,
+            channel_tables(alerts.channels, self.settings.config_path),
+            os.environ if self._env is None else self._env,
             allow_private=alerts.allow_private_targets, redactor=self.redactor,
             contact=self.settings.http.user_agent_contact,
         )  # fmt: skip
@@ -172,8 +174,9 @@ class App:
         # A rule goes on with the channels that work; that one does not is a problem of its own.
         named = {*self.channels[0], *(problem.channel for problem in self.channels[1])}
         return load_rules(
-            alerts.rules, catalogue=self.catalogue, job=self.job, channels=named,
-            default_channels=alerts.default_channels, providers=providers,
+            rule_tables(alerts.rules, self.settings.config_path), catalogue=self.catalogue,
+            job=self.job, channels=named, default_channels=alerts.default_channels,
+            providers=providers,
         )  # fmt: skip
 
     # -- polling -------------------------------------------------------------------------------

@@ -51,8 +51,8 @@ class AlertSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
-    rules: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    channels: dict[str, dict[str, Any]] = Field(default_factory=dict, repr=False)
+    rules: dict[str, Any] = Field(default_factory=dict)
+    channels: dict[str, Any] = Field(default_factory=dict, repr=False)
     default_channels: tuple[str, ...] = ("log",)
     allow_private_targets: bool = False
     group_wait_seconds: float = Field(default=30, ge=0, le=3600)
