@@ -106,7 +106,7 @@ def cheapest(obj: dict[str, Any], /, job: str | None, **options: Any) -> None:
 
 def wanted_job(app: App, name: str | None, options: Mapping[str, Any]) -> Job:
     """The job that the argument and the options describe. Raises Exit and click.UsageError."""
-    hours_text = ",".join(options["hours_texts"]) or None
+    hours_text = ",".join(options["hours_texts"]) if options["hours_texts"] else None
     try:
         if name is not None:
             readable(name)
