@@ -73,6 +73,12 @@ def test_a_gpu_is_silenced_in_every_spelling(desk: Desk, spelling: str) -> None:
     assert "silenced by: silence 1" in alerts("eval", "sxm").out
 
 
+def test_an_argument_that_is_not_utf8_is_one_line_and_exit_2(desk: Desk) -> None:
+    made = alerts("silence", SHIPPED, *FOR, "--author", "\udcff")
+    assert (made.code, made.err) == (2, "gpucost: an argument is not UTF-8 text\n")
+    assert _silences() == []
+
+
 def test_a_pattern_that_matches_no_rule_is_said(desk: Desk) -> None:
     for pattern in ("nosuch-*", "["):
         made = alerts("silence", pattern, *FOR)

@@ -126,8 +126,18 @@ def _run(args: Sequence[str] | None = None) -> int:
         # The reader went away (`| head`): not an error. Keep the interpreter from flushing again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except UnicodeEncodeError as error:
+        given = sys.argv[1:] if args is None else args
+        if not any(not word.isascii() and _not_text(word) for word in given):
+            return _failed(error)
+        _complain("an argument is not UTF-8 text")
+        return 2
     except Exception as error:
         return _failed(error)
+
+
+def _not_text(word: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in word)
 
 
 def _failed(error: Exception) -> int:
