@@ -87,6 +87,7 @@ def row(r: Row, now: datetime) -> dict[str, Any]:
         "tie": r.tie,
         "estimate_version": r.estimate.version,
         **_interruptions(r),
+        **_beside(r),
         "lower_bound": b.lower_bound,
         "age_seconds": int((now - known_at(o)).total_seconds()),
         "seen_at": known_at(o),
@@ -118,6 +119,42 @@ def _interruptions(r: Row) -> dict[str, Any]:
         "interruption_basis": found.rate.basis,
         "chance_in_time": round(found.chance, 4),
     }
+
+
+def _beside(r: Row) -> dict[str, Any]:
+    """Energy and unit prices; nothing for a job that does not say what it computes."""
+    found = r.beside
+    if found is None:
+        return {}
+    return {
+        "kwh": render.quantity(found.kwh),
+        "low_kwh": render.quantity(found.low_kwh),
+        "high_kwh": render.quantity(found.high_kwh),
+        "energy_assumptions": list(found.energy_assumptions),
+        "usd_per_request": _small_usd(found.usd_per_request),
+        "usd_per_million_output": _small_usd(found.usd_per_million_output),
+    }
+
+
+def _small_usd(value: Decimal | None) -> str | None:
+    """A unit price, which may be far below a millionth of a dollar: to six digits."""
+    return None if value is None else render.number(Decimal(f"{value:.6g}"))
+
+
+def _beside_lines(r: Row) -> Iterable[str]:
+    found = r.beside
+    if found is None:
+        return
+    if found.kwh is not None:
+        span = f"{found.low_kwh:,.3g} to {found.high_kwh:,.3g}"
+        why = "; ".join(found.energy_assumptions)
+        yield f"energy: {found.kwh:,.3g} kWh ({span}; {why})"
+    least = "at least " if words.open_ended(r.bill) else ""
+    if found.usd_per_request is not None:
+        yield f"per request: {least}${_small_usd(found.usd_per_request)}"
+    if found.usd_per_million_output is not None:
+        price = _small_usd(found.usd_per_million_output)
+        yield f"per million output tokens, prompts in it: {least}${price}"
 
 
 def document(report: CheapestReport, verdicts: Sequence[Verdict]) -> dict[str, Any]:
@@ -282,6 +319,8 @@ def explain_lines(rows: Iterable[Row]) -> None:
             render.say(f"    {amount:>12}  {line.label}: {rate}")
         what = "at least, in all" if words.open_ended(r.bill) else "total"
         render.say(f"    {render.usd(r.bill.at_least_usd, 4):>12}  {what}")
+        for text in _beside_lines(r):
+            render.say(f"    {text}")
         for text in (*r.bill.partial, *r.bill.notes):
             render.say(f"    note: {text}")
         render.say()

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import ROUND_FLOOR, Context, Decimal
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from tracker.domain.cost import (
     Bill,
@@ -32,6 +32,9 @@ from tracker.report.filters import NOTHING, STALE, Filters, Selection, is_stale,
 from tracker.report.needs import with_needs
 from tracker.store.reads import TERM_MARKETS, Shelf, StoredOffer
 
+if TYPE_CHECKING:
+    from tracker.report.beside import Beside
+
 # Products of a price and hours are cut, never rounded up: a bound must not exceed the bill.
 _BOUND = Context(prec=40, rounding=ROUND_FLOOR)
 
@@ -54,6 +57,7 @@ class Row(NamedTuple):
     low_usd: Decimal | None = None
     high_usd: Decimal | None = None
     tie: bool = False
+    beside: Beside | None = None  # of a job that says what it computes
 
 
 class Comparison(NamedTuple):
@@ -119,7 +123,7 @@ def cheapest_report(
     costing = _Costing(job, catalogue, discounts or DiscountBook(), end)
     bounded = costing.bounded(selection)
     ranking = costing.all(bounded) if top is None else costing.cheapest(bounded, top)
-    rows = _ties([_row(i, ranked, job, now) for i, ranked in enumerate(ranking.rows, 1)])
+    rows = _ties([_row(i, ranked, costing, now) for i, ranked in enumerate(ranking.rows, 1)])
     return CheapestReport(
         job=job,
         filters=filters,
@@ -359,15 +363,25 @@ def _less(usd: Decimal, discount_percent: Decimal | None) -> Decimal:
     return usd if discount_percent is None else usd * (100 - discount_percent) / 100
 
 
-def _row(position: int, ranked: Ranked[Priced], job: Job, now: datetime) -> Row:
-    priced = ranked.candidate.item
+def _row(position: int, ranked: Ranked[Priced], costing: _Costing, now: datetime) -> Row:
+    priced, job = ranked.candidate.item, costing.job
     estimate = ranked.candidate.estimate
     return Row(
         position, priced.offer, ranked.bill, estimate,
         is_stale(priced.offer, now), priced.discount_percent,
         low_usd=_at(estimate.low_hours, ranked, job),
         high_usd=_at(estimate.high_hours, ranked, job),
+        beside=_beside(ranked, costing),
     )  # fmt: skip
+
+
+def _beside(ranked: Ranked[Priced], costing: _Costing) -> Beside | None:
+    if costing.job.task is None:
+        return None
+    from tracker.report.beside import beside
+
+    one = ranked.candidate
+    return beside(ranked.bill, one.estimate, one.item.offer.gpu_key, costing.job, costing.catalogue)
 
 
 def _at(hours: Decimal | None, ranked: Ranked[Priced], job: Job) -> Decimal | None:
@@ -417,7 +431,7 @@ def _best_by_gpu(
     best = [ranked for group in groups.values() for ranked in costing.cheapest(group, 1).rows]
     best.sort(key=lambda r: order(r.candidate, r.bill))
     place = {row.offer.key: row.rank for row in rows}
-    return tuple(_row(place.get(r.candidate.key, 0), r, costing.job, now) for r in best)
+    return tuple(_row(place.get(r.candidate.key, 0), r, costing, now) for r in best)
 
 
 def _compare(
@@ -431,7 +445,7 @@ def _compare(
         ranking = costing.cheapest([one for one in bounded if one[1].gpu_key in keys], 1)
         if not ranking.rows:
             return None
-        sides.append(_row(0, ranking.rows[0], costing.job, now))
+        sides.append(_row(0, ranking.rows[0], costing, now))
     left, right = sides
     return Comparison(
         left, right, break_even(left.bill, right.bill), speed_up(left.bill, right.bill)
