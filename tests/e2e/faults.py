@@ -14,7 +14,7 @@ from tests.support.replay import Answer, ReplayServer, Request, json_answer
 
 FAULTS = ("timeout", "500", "429", "truncated", "html", "empty")
 MACHINES = 100  # that nobody asks for, but that must be recorded
-SLOW_S = 5.0  # longer than the daemon waits
+SLOW_S = 7.0  # longer than the daemon waits
 
 
 class Seller:
