@@ -21,7 +21,8 @@ from tracker.alert.evaluate import Evaluation, evaluate
 from tracker.alert.rules import Rule, RuleProblem, load_rules
 from tracker.alert.snapshot import Snapshot
 from tracker.domain.gpu import Gpu
-from tracker.domain.job import Job, JobError, job_from_text
+from tracker.domain.job import Job, JobError
+from tracker.domain.job_text import job_from_text
 from tracker.domain.offer import Offer
 from tracker.domain.quality import Known, Rules, assess
 from tracker.store import alerts

@@ -17,7 +17,8 @@ from tests.support.pg import TestServer
 from tracker import data, registry
 from tracker.domain import evidence
 from tracker.domain.gpu import Gpu
-from tracker.domain.job import Job, RuntimeEstimate, job_from_text
+from tracker.domain.job import Job, RuntimeEstimate
+from tracker.domain.job_text import job_from_text
 from tracker.domain.offer import Extras, Market, Terms
 
 T4 = Gpu("T4-16GB", "T4", None, 16)

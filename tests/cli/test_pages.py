@@ -20,9 +20,10 @@ from tracker.cli import exits
 from tracker.cli.main import COMMANDS, cli
 from tracker.cli.offers import DEFAULT_TOP as OFFERS_TOP
 from tracker.cli.options import MARKETS
-from tracker.domain import job
-from tracker.domain.cost import Bound
+from tracker.domain import job_text
+from tracker.domain.break_even import Bound
 from tracker.domain.gpu import Gpu
+from tracker.domain.job import GIVEN_BASES
 from tracker.domain.job_limits import Limits
 from tracker.domain.job_workload import _KINDS
 from tracker.domain.offer import Terms
@@ -104,10 +105,10 @@ def test_the_example_names_every_key_and_gives_the_bill_worked_out_by_hand(
     database_server: TestServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     example, estimated = (b for b in blocks(DOCS / "jobs.md") if b.file)
-    for key in {*job._JOB_KEYS, *job._HOURS_KEYS} - job._RATES.keys():
+    for key in {*job_text._JOB_KEYS, *job_text._HOURS_KEYS} - job_text._RATES.keys():
         assert re.search(rf"^(\[)?{key}\b", example.text + estimated.text, re.M), key
     for key in (
-        *job._RATES,
+        *job_text._RATES,
         *Limits._fields,
         *(key for keys, _ in _KINDS.values() for key in keys),
     ):
@@ -137,7 +138,7 @@ def test_the_example_names_every_key_and_gives_the_bill_worked_out_by_hand(
     }
     assert {r["gpu"]: r["basis"] for r in rows}["A100-SXM-80GB"] == "measured"
     assert [r["offer_id"] for r in rows if r["lower_bound"]] == ["l40s"]
-    for basis in job.GIVEN_BASES:
+    for basis in GIVEN_BASES:
         assert basis in JOBS
 
 

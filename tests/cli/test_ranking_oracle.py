@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.support.catalogue import catalogue
 from tracker.domain.job import Job, RuntimeHours
 from tracker.domain.offer import Discount
-from tracker.report.cheapest import bill_now, cheapest_report
+from tracker.report.cheapest import cheapest_report
+from tracker.report.costing import bill_now
 from tracker.report.discounts import DiscountBook
 from tracker.report.filters import Filters
 from tracker.store.reads import StoredOffer

@@ -17,7 +17,8 @@ from pydantic import BaseModel
 from tests.support.catalogue import catalogue
 from tracker import data, registry
 from tracker.alert.rules import KEYS, load_rules
-from tracker.domain.job import Job, job_from_text
+from tracker.domain.job import Job
+from tracker.domain.job_text import job_from_text
 from tracker.notify import config as channel_tables
 from tracker.notify.config import load_channels
 from tracker.settings import Settings, load_settings, provider_config

@@ -6,7 +6,7 @@ import dataclasses
 from decimal import Decimal
 
 from tests.domain.test_cost import billed, hours, inputs, job
-from tracker.domain.cost import Bound, break_even, break_even_is_unknown, speed_up
+from tracker.domain.break_even import Bound, break_even, break_even_is_unknown, speed_up
 
 D = Decimal
 

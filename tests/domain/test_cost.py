@@ -11,13 +11,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tracker.domain.break_even import break_even
 from tracker.domain.cost import (
     Bill,
     CostInputs,
     LineKind,
     Unpriceable,
     bill,
-    break_even,
     lower_bound_usd,
     machines_needed,
 )

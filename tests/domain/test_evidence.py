@@ -14,16 +14,9 @@ from tests.support.catalogue import catalogue
 from tests.support.estimating import FAMILY, HPC, LORA, SERVE, Shipped, job_of
 from tracker import data
 from tracker.domain import evidence
-from tracker.domain.job import (
-    Basis,
-    Job,
-    NoEstimate,
-    RuntimeEstimate,
-    RuntimeHours,
-    job_from_text,
-    runtime_for,
-)
+from tracker.domain.job import Basis, Job, NoEstimate, RuntimeEstimate, RuntimeHours, runtime_for
 from tracker.domain.job_limits import Limits
+from tracker.domain.job_text import job_from_text
 from tracker.domain.runtime.types import DoesNotFit, Estimate
 
 A100, H100, RTX4090 = "A100-SXM-80GB", "H100-SXM-80GB", "RTX4090-24GB"

@@ -21,11 +21,9 @@ from tracker.domain.job import (
     NoEstimate,
     RuntimeEstimate,
     RuntimeHours,
-    job_from_text,
-    job_from_toml,
-    parse_hours,
     runtime_for,
 )
+from tracker.domain.job_text import job_from_text, job_from_toml, parse_hours
 
 BERT = Path(__file__).resolve().parents[2] / "tracker" / "data" / "jobs" / "bert-large.toml"
 

@@ -7,8 +7,9 @@ from decimal import Decimal
 import pytest
 
 from tests.support.catalogue import catalogue
-from tracker.domain.job import Job, JobError, job_from_text
+from tracker.domain.job import Job, JobError
 from tracker.domain.job_limits import Limits
+from tracker.domain.job_text import job_from_text
 
 
 def job(limits: str) -> Job:

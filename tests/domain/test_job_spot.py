@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracker.domain.cost import Bill, CostInputs, LineKind, bill
-from tracker.domain.job import Basis, Job, JobError, RuntimeEstimate, job_from_text
+from tracker.domain.job import Basis, Job, JobError, RuntimeEstimate
 from tracker.domain.job_spot import OnSpot, expected, rate_on
+from tracker.domain.job_text import job_from_text
 from tracker.domain.money import PerMachineHour
 from tracker.domain.spot import Expected, Plan, Refused, expect, stated_rate
 from tracker.domain.terms import Market, Terms

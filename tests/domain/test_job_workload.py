@@ -12,16 +12,8 @@ from hypothesis import strategies as st
 from tests.support.catalogue import catalogue
 from tests.support.estimating import FAMILY, HPC, LORA, SERVE, Shipped, job_of
 from tracker import data
-from tracker.domain.job import (
-    Basis,
-    Job,
-    JobError,
-    NoEstimate,
-    RuntimeEstimate,
-    job_from_text,
-    job_from_toml,
-    runtime_for,
-)
+from tracker.domain.job import Basis, Job, JobError, NoEstimate, RuntimeEstimate, runtime_for
+from tracker.domain.job_text import job_from_text, job_from_toml
 from tracker.domain.job_workload import _KINDS, quantity
 from tracker.domain.runtime.types import Family, Hpc, Inference, Method, Training
 

@@ -6,7 +6,8 @@ from functools import cache
 
 from tests.support.catalogue import catalogue
 from tracker import data
-from tracker.domain.job import Job, JobError, job_from_text
+from tracker.domain.job import Job, JobError
+from tracker.domain.job_text import job_from_text
 from tracker.domain.models import Models
 from tracker.domain.runtime.calibration import Calibration
 from tracker.domain.runtime.estimator import Estimator

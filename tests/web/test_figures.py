@@ -21,7 +21,8 @@ from tracker import data
 from tracker.alert.engine import AlertEngine
 from tracker.alert.rules import load_rules
 from tracker.domain.gpu import Gpu
-from tracker.domain.job import Job, job_from_text
+from tracker.domain.job import Job
+from tracker.domain.job_text import job_from_text
 from tracker.domain.offer import Availability, Extras, Market
 from tracker.store import gauges, reads
 from tracker.store.engine import connect, make_engine, read_connection

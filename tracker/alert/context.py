@@ -16,7 +16,7 @@ from typing import Any
 from tracker.alert.evaluate import Evaluation
 from tracker.alert.rules import Rule, job_dict
 from tracker.alert.sides import TYPED, Ask, Side
-from tracker.domain.cost import break_even
+from tracker.domain.break_even import break_even
 from tracker.domain.rule.condition import (
     ANY,
     CostAgainstCost,

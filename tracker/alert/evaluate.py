@@ -37,7 +37,7 @@ from tracker.domain.rule.condition import (
 )
 from tracker.domain.rule.state import State
 from tracker.domain.rule.types import Health, Sample
-from tracker.report.cheapest import End
+from tracker.report.costing import End
 from tracker.store.status import StoredProvider
 
 __all__ = ["Evaluation", "evaluate"]

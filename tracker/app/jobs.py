@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracker import data
-from tracker.domain.job import Job, JobError, job_from_text
+from tracker.domain.job import Job, JobError
+from tracker.domain.job_text import job_from_text
 
 if TYPE_CHECKING:
     from tracker.app.root import App

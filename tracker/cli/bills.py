@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from tracker.cli import render, words
-from tracker.domain.cost import break_even_is_unknown
+from tracker.domain.break_even import break_even_is_unknown
 from tracker.domain.money import from_micro_usd
 from tracker.report.filters import known_at
 

@@ -26,7 +26,8 @@ from tracker.cli.options import (
     top_option,
 )
 from tracker.domain.gpu import UnknownGpu
-from tracker.domain.job import Job, JobError, parse_hours
+from tracker.domain.job import Job, JobError
+from tracker.domain.job_text import parse_hours
 
 if TYPE_CHECKING:
     import psycopg

@@ -182,7 +182,7 @@ def _remarks(report: CompareReport) -> Iterator[str]:
 
 def figures(c: Compared) -> Iterator[tuple[str, str]]:
     """The figures behind the verdict."""
-    from tracker.domain.cost import Bound
+    from tracker.domain.break_even import Bound
 
     left = c.left.offer.gpu_key
     yield "speed-up had", f"{_bounded(c)}{c.speed.had:.2f}"
@@ -264,7 +264,7 @@ def _since(c: Compared) -> str:
 
 def _when(c: Compared) -> str:
     """When the one and when the other."""
-    from tracker.domain.cost import Bound
+    from tracker.domain.break_even import Bound
     from tracker.report.compare import Winner
 
     left, right = c.left.offer.gpu_key, c.right.offer.gpu_key

@@ -116,7 +116,7 @@ def _verdict(
     connection: psycopg.Connection[Any], app: App, job: Job, before: Row, asked: Asked,
     discounts: DiscountBook,
 ) -> Verdict:  # fmt: skip
-    from tracker.report.cheapest import bill_now
+    from tracker.report.costing import bill_now
     from tracker.store import reads
 
     offer, was = before.offer, before.bill.at_least_usd

@@ -6,14 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tracker.cli import render
-from tracker.domain.cost import (
-    Bill,
-    Bound,
-    BreakEven,
-    LineKind,
-    break_even_is_unknown,
-    separate_machines,
-)
+from tracker.domain.break_even import Bound, BreakEven, break_even_is_unknown
+from tracker.domain.cost import Bill, LineKind, separate_machines
 from tracker.domain.money import HOURS_PER_MONTH
 
 if TYPE_CHECKING:

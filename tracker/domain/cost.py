@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracker.domain.job import Basis, Job, RuntimeEstimate
-from tracker.domain.money import HOURS_PER_MONTH, PerGpuHour, PerMachineHour
+from tracker.domain.money import HOURS_PER_MONTH, PerMachineHour
 from tracker.domain.terms import Market, Terms
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ SECONDS_PER_HOUR = Decimal(3600)
 MONTH_SECONDS = HOURS_PER_MONTH * SECONDS_PER_HOUR
 
 # Wide enough for every product of a price, hours and counts to be exact.
-_EXACT = Context(prec=200)
+EXACT = Context(prec=200)
 _FLOOR = Context(prec=40, rounding=ROUND_FLOOR)
 _HOUR_STEP = Decimal("1e-9")
 _TERM_MARKETS = (Market.MONTHLY, Market.RESERVED, Market.CAPACITY_BLOCK)
@@ -71,7 +71,7 @@ def month_usd(
     """
     if unit not in ("machine_month", "gpu_month"):
         return None
-    with localcontext(_EXACT):
+    with localcontext(EXACT):
         usd = amount if usd_per_unit is None else amount * usd_per_unit
         return usd * gpu_count if unit == "gpu_month" else usd
 
@@ -158,7 +158,7 @@ def bill(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> Bill | Unpr
     if problem:
         return Unpriceable(problem)
     machines = machines_needed(inputs, job, estimate)
-    with localcontext(_EXACT):
+    with localcontext(EXACT):
         plain = job.setup_hours + estimate.hours
         used = plain if estimate.interrupted is None else plain + estimate.interrupted.rerun_hours
         billed, why = _billed_hours(inputs, used)
@@ -200,7 +200,7 @@ def lower_bound_usd(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> 
 
     Cheap to compute, so that few exact bills are needed (tracker.domain.rank.cheapest_of).
     """
-    with localcontext(_EXACT):
+    with localcontext(EXACT):
         hours = least_machine_hours(inputs.gpu_count, inputs.terms.commitment_hours, job, estimate)
         return hour_at_least_usd(inputs.price.usd, inputs.month_usd) * hours
 
@@ -212,7 +212,7 @@ def least_machine_hours(
 
     Exact, and the same for all offers alike in these: work it out once for them.
     """
-    with localcontext(_EXACT):
+    with localcontext(EXACT):
         hours = max(job.setup_hours + estimate.hours, Decimal(commitment_hours or 0))
         return machines_of(gpu_count, job, estimate) * hours
 
@@ -225,7 +225,7 @@ def _impossible(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> str 
         inputs.market in _TERM_MARKETS and terms.commitment_hours is None
     ):
         return f"sold for a term ({inputs.market}) that the provider does not state"
-    with localcontext(_EXACT):
+    with localcontext(EXACT):
         used = job.setup_hours + estimate.hours
     limit = inputs.max_duration_hours
     if limit is not None and used > limit:
@@ -358,7 +358,7 @@ def _line(kind: LineKind, label: str, quantity: Decimal, unit: str, unit_price: 
 
 
 def _sum(amounts: Iterator[Decimal]) -> Decimal:
-    with localcontext(_EXACT):
+    with localcontext(EXACT):
         return sum(amounts, Decimal(0))
 
 
@@ -369,80 +369,3 @@ def _hours_up(hours: Decimal) -> Decimal:
 def _show(number: Decimal) -> str:
     text = format(round(number, 3), "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-# --- comparing two offers -------------------------------------------------------------------
-
-
-class Bound(StrEnum):
-    """What a figure is where the hours behind it are lower bounds."""
-
-    EXACT = "exact"
-    AT_LEAST = "at_least"
-    AT_MOST = "at_most"
-    OPEN = "open"  # it may be either
-
-
-class BreakEven(NamedTuple):
-    """The price of an offer at which its bill equals another's.
-
-    ``bound``: with a lower bound for the other bill's hours the true price is no lower; with one
-    for its own hours it is no higher; with both it may lie on either side.
-    """
-
-    price: PerMachineHour
-    per_gpu: PerGpuHour
-    bound: Bound = Bound.EXACT
-
-
-def break_even(a: Bill, b: Bill) -> BreakEven | None:
-    """The machine-hour price of *a*'s offer at which its bill is as large as *b*'s.
-
-    Billed hours do not depend on the price, so the bill is linear in it:
-    price* = (total of b - extras of a) / (machines of a x billed hours of a), with disk, egress,
-    rounding and commitments of both in it. None when nobody knows it (``break_even_is_unknown``),
-    or when *a* would cost more than *b* even at a price of nothing.
-    """
-    if a.total_usd is None or b.total_usd is None:
-        return None
-    with localcontext(_EXACT) as context:
-        left_for_machines = b.total_usd - a.extras_usd
-        if left_for_machines < 0:
-            return None
-        context.prec = 50
-        price = PerMachineHour(left_for_machines / (a.machines * a.billed_hours))
-        return BreakEven(price, price.per_gpu(a.gpu_count), _bound(a, b))
-
-
-def break_even_is_unknown(a: Bill, b: Bill) -> bool:
-    """Whether no ``break_even`` means that it is not known, and not that no price would do.
-
-    A part of a bill has no known price, or *b* costs more than its lower bound says: perhaps so
-    much more that there is such a price.
-    """
-    return bool(a.partial or b.partial or b.lower_bound) and break_even(a, b) is None
-
-
-def _bound(a: Bill, b: Bill) -> Bound:
-    if a.lower_bound:
-        return Bound.OPEN if b.lower_bound else Bound.AT_MOST
-    return Bound.AT_LEAST if b.lower_bound else Bound.EXACT
-
-
-class SpeedUp(NamedTuple):
-    """How many times faster a is than b (``had``), and how many times faster it must be for equal
-    cost by the machine-hours alone (``needed``): a pays off where had > needed."""
-
-    had: Decimal
-    needed: Decimal
-
-
-def speed_up(a: Bill, b: Bill) -> SpeedUp:
-    """Speed-up of *a* over *b* against the ratio of what their machines cost by the hour.
-
-    A rule of thumb: set-up, rounding, disk and egress are left out (``break_even`` has them).
-    """
-    return SpeedUp(
-        had=b.runtime_hours / a.runtime_hours,
-        needed=a.machines * a.price.usd / (b.machines * b.price.usd),
-    )

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from tracker.domain.job import GpuCatalogue, JobError, job_from_toml
+from tracker.domain.job import GpuCatalogue, JobError
+from tracker.domain.job_text import job_from_toml
 
 if TYPE_CHECKING:
     from tracker.domain.job_workload import Knowledge

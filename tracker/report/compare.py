@@ -12,15 +12,14 @@ from decimal import Decimal, localcontext
 from enum import StrEnum
 from typing import NamedTuple
 
-from tracker.domain.cost import (
-    Bill,
+from tracker.domain.break_even import (
     BreakEven,
-    LineKind,
     SpeedUp,
     break_even,
     break_even_is_unknown,
     speed_up,
 )
+from tracker.domain.cost import Bill, LineKind
 from tracker.report.cheapest import CheapestReport, Row
 
 
