@@ -98,6 +98,8 @@ class Positive(click.ParamType[Decimal]):
 
 
 def stack(options: list[Callable[[F], F]]) -> Callable[[F], F]:
+    """All of *options* as one decorator, listed by --help in this order."""
+
     def decorate(command: F) -> F:
         for option in reversed(options):
             command = option(command)
