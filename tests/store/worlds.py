@@ -85,7 +85,8 @@ def stored_history(url: str, source: str = "acme") -> dict[str, list[Interval]]:
     history: dict[str, list[Interval]] = {}
     for name, start, end, price in rows(url, _HISTORY, {"source": source}):
         history.setdefault(name, []).append((start, end, price))
-    return history
+    # Two offers may have one name, and one moment: their order is nobody's.
+    return {name: sorted(found) for name, found in history.items()}
 
 
 def rows(url: str, statement: str, values: Any = None) -> list[tuple[Any, ...]]:
