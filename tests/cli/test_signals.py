@@ -19,6 +19,11 @@ from tracker.store.embedded import Embedded
 COMMAND = Path(sys.executable).with_name("gpucost")
 
 
+def _heed_interrupts() -> None:
+    # A shell starts what runs in its background with SIGINT ignored, and that is inherited.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_poll_that_is_told_to_stop(number: signal.Signals, code: int) -> None:
     asked, done = threading.Event(), threading.Event()
@@ -37,7 +42,7 @@ def test_a_poll_that_is_told_to_stop(number: signal.Signals, code: int) -> None:
         env.pop("GPUCOST_DATABASE_URL", None)
         process = subprocess.Popen(
             [str(COMMAND), "poll", "--provider", "runpod"], env=env, stderr=subprocess.PIPE,
-            stdout=subprocess.PIPE, text=True,
+            stdout=subprocess.PIPE, text=True, preexec_fn=_heed_interrupts,
         )  # fmt: skip
         assert asked.wait(60)
         process.send_signal(number)
