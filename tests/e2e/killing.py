@@ -21,7 +21,7 @@ HELD = ("offer_now", "poll", "schedule", "alert_rule", "alert_event", "alert_out
 
 _BLOCKED = """
 SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
-AND application_name LIKE 'gpucost daemon%%' AND wait_event_type = 'Lock'
+AND application_name LIKE 'gpucost%%' AND wait_event_type = 'Lock'
 """
 SHORT_S = 20.0  # after which a moment that does not come is given up
 
