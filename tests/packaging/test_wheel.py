@@ -96,7 +96,9 @@ def test_a_wheel_from_the_source_archive_is_the_same(names: set[str], tmp_path: 
     build = "import sys; from hatchling.build import build_sdist; print(build_sdist(sys.argv[1]))"
     archive = _run(sys.executable, "-c", build, str(tmp_path), cwd=ROOT).split()[-1]
     with tarfile.open(tmp_path / archive) as tar:
-        tar.extractall(tmp_path, filter="data")
+        # Python before 3.11.4 knows no filters; later ones want one named.
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)
+        tar.extractall(tmp_path)
     (source,) = tmp_path.glob("gpucost-*/")
     assert (source / "tests" / "conftest.py").is_file()
     build = build.replace("build_sdist", "build_wheel")

@@ -73,10 +73,12 @@ async def test_settings_reach_the_requests() -> None:
 
 
 @respx.mock
-async def test_a_gate_is_kept_between_polls() -> None:
+async def test_a_gate_is_kept_between_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     respx.get("https://shop.example/").respond(json=1)
     settings = Settings(data_dir=Path("/nowhere"))
     clock = FakeClock()
+    # One clock for both: deadlines of the machine's own mean nothing to a gate on another.
+    monkeypatch.setattr("tracker.http.client.SystemClock", lambda: clock)
     gate = HostGate(SHOP.min_seconds_between_requests, clock=clock)
     for _ in range(2):
         async with make_client(SHOP, Shop(), settings, gate=gate) as client:
