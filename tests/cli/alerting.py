@@ -12,6 +12,7 @@ import pytest
 
 from tests.alert.world import offer
 from tests.cli.harness import Result, polled, record, run
+from tests.support.providers import disabled
 from tracker.alert.engine import AlertEngine, Evaluated
 from tracker.app import App
 from tracker.store.engine import connect, make_engine
@@ -21,10 +22,7 @@ CHEAPER = {"h100": "2.00", "a100": "1.20"}  # 8 USD against 14.40
 DEARER = {"h100": "4.00", "a100": "1.20"}  # 16 USD against 14.40
 
 # Nobody is polled but by the test itself.
-_NOBODY = "".join(
-    f"[providers.{name}]\nenabled = false\n"
-    for name in ("aws", "azure", "databasemart", "pricebook", "runpod", "vastai")
-)
+_NOBODY = disabled()
 AT_ONCE = 'min_count = 1\nmin_duration = "0s"\n'
 QUICK = f"[alerts.rules.{SHIPPED}]\n{AT_ONCE}"
 

@@ -12,6 +12,7 @@ from tests.cli.harness import ago, polled, record, run
 from tests.cli.shop import A100_NAME, H100_NAME, Shop, open_shop
 from tests.support.offers import make_offer
 from tests.support.pg import bindir_of_tests, reachable_folder
+from tests.support.providers import disabled
 from tests.support.replay import Answer
 from tracker.store import migrate
 
@@ -204,8 +205,7 @@ def test_where_nobody_can_be_reached_one_line_says_so(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GPUCOST_DATABASE_URL", database_url)
-    off = "".join(f"[providers.{name}]\nenabled = false\n" for name in ("aws", "azure"))
-    off += "[providers.databasemart]\nenabled = false\n[http]\nattempts = 1\n"
+    off = disabled("pricebook", "runpod", "vastai") + "[http]\nattempts = 1\n"
     nowhere = "".join(
         f'[providers.{name}]\nbase_url = "http://127.0.0.1:1"\n' for name in ("runpod", "vastai")
     )

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import psycopg
 
 from tests.daemon.fleet import install
+from tests.support.providers import disabled
 from tests.support.replay import ReplayServer
 
 T = TypeVar("T")
@@ -27,7 +28,6 @@ T = TypeVar("T")
 COMMAND = Path(sys.executable).with_name("gpucost")
 
 PATIENCE_S = 60.0  # only ever used up by a test that fails
-_OTHERS = ("aws", "azure", "databasemart", "pricebook", "runpod", "vastai")
 
 
 def until(met: Callable[[], T], what: str = "", patience_s: float = PATIENCE_S) -> T:
@@ -135,7 +135,7 @@ class World:
     def configure(self, more: str = "", **tables: str) -> None:
         """Write the configuration: *more* at its top, *tables* into those of providers."""
         lines = [more, "[daemon]\nport = 0\n", "[http]\nattempts = 1\n"]
-        lines += [f"[providers.{name}]\nenabled = false\n" for name in _OTHERS]
+        lines.append(disabled())
         for name in self.names:
             own = tables.get(name, "")
             lines.append(f'[providers.{name}]\nbase_url = "{self.server.url}"\n{own}\n')

@@ -1,6 +1,7 @@
 """The providers as a local server that answers from the fixtures, and a shell to run commands in.
 
-No command run through here reaches a live service: every provider's base URL is set.
+No command run through here reaches a live service: every provider's base URL is set, or it is
+turned off.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.support.fixtures import cases
+from tests.support.providers import OURS
 from tests.support.replay import Answer, ReplayServer, Request, json_answer
 from tracker.provider import Payload
 
@@ -41,6 +43,9 @@ _BASES = {
     "runpod": ("base_url",),
     "vastai": ("base_url",),
 }
+
+
+_OFF = set(OURS) - _BASES.keys() - {"pricebook"}
 
 
 @contextmanager
@@ -82,7 +87,7 @@ def _variables(base: str) -> dict[str, str]:
         f"GPUCOST_PROVIDERS__{provider}__{field}".upper(): base
         for provider, fields in _BASES.items()
         for field in fields
-    }
+    } | {f"GPUCOST_PROVIDERS__{name}__ENABLED".upper(): "false" for name in _OFF}
 
 
 def environment(home: Path, variables: Mapping[str, str]) -> dict[str, str]:

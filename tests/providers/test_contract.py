@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from tests.support.catalogue import catalogue
 from tests.support.fixtures import Case, cases
+from tests.support.providers import OURS
 from tracker import registry
 from tracker.collect import Digest, digest
 from tracker.domain.quality import Known, Rules
 from tracker.provider import ParseError, Payload, Provider
 
-PROVIDERS = [registry.load(name) for name in registry.names() if name in {
-    "aws", "azure", "databasemart", "pricebook", "runpod", "vastai"}]  # fmt: skip
+PROVIDERS = [registry.load(name) for name in OURS]
 CASES = list(cases())
 FOREIGN = [
     b"",

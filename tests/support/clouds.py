@@ -12,6 +12,7 @@ import psycopg
 
 from tests.support.command import Cli
 from tests.support.fixtures import FIXTURES, Case
+from tests.support.providers import OURS
 from tests.support.replay import Answer, ReplayServer, Request
 from tracker.domain.money import to_micro_usd
 from tracker.provider import Payload, parse_decimal
@@ -93,7 +94,7 @@ def environment(server: ReplayServer, providers: Iterable[str] = FIVE) -> dict[s
         "VASTAI__BASE_URL": url,
         "VASTAI__GPUS": [["A100 PCIE", "A100 SXM4"], ["H100 PCIE", "H100 SXM", "H100 NVL"]],
         **{f"{name.upper()}__ENABLED": "true" if name in providers else "false"
-           for name in (*FIVE, "pricebook")},
+           for name in OURS},
     }  # fmt: skip
     return {
         f"GPUCOST_PROVIDERS__{name}": value if isinstance(value, str) else json.dumps(value)
