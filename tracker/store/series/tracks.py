@@ -1,0 +1,99 @@
+"""Prices of a window as step functions, one for each key: what history, break-evens over time and
+backtests read.
+
+``read_tracks`` reads the price floor where that suffices, and single offers where a filter asks for
+more than the floor knows. Both tell the same. The cheapest price of a key is its cheapest job:
+within a key bills differ by nothing but the price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+
+from tracker.store.series.coverage import Intervals, coverage, give_way
+from tracker.store.series.keys import (
+    FloorKey,
+    Reading,
+    Track,
+    from_micros,
+    micros_of,
+    to_micros,
+)
+from tracker.store.series.spans import OfferFilter, OfferIdentity, span_tracks
+from tracker.store.stored import Connection
+
+__all__ = [
+    "FloorKey",
+    "Intervals",
+    "OfferFilter",
+    "OfferIdentity",
+    "Reading",
+    "Track",
+    "coverage",
+    "floor_tracks",
+    "from_micros",
+    "give_way",
+    "micros_of",
+    "read_tracks",
+    "span_tracks",
+    "to_micros",
+]
+
+
+def floor_tracks(
+    connection: Connection,
+    *,
+    start: datetime,
+    end: datetime,
+    now: datetime,
+    gpu_keys: Collection[str] | None = None,
+    sellers: Collection[str] | None = None,
+    markets: Collection[str] | None = None,
+    tiers: Collection[str] | None = None,
+) -> list[Track]:
+    """The tracks of the window [start, end), from packed months, ``price_floor`` and ``floor_now``.
+
+    None means no constraint; ``sellers`` are slugs. Nothing is known after *now*. Tracks come in a
+    fixed order of their keys; a key without a known price in the window has none.
+    """
+    return span_tracks(  # until the floor has its tables
+        connection, start=start, end=end, now=now, gpu_keys=gpu_keys, sellers=sellers,
+        markets=markets, tiers=tiers,
+    )  # fmt: skip
+
+
+def read_tracks(
+    connection: Connection,
+    *,
+    start: datetime,
+    end: datetime,
+    now: datetime,
+    gpu_keys: Collection[str] | None = None,
+    sellers: Collection[str] | None = None,
+    markets: Collection[str] | None = None,
+    tiers: Collection[str] | None = None,
+    regions: Collection[str] | None = None,
+    countries: Collection[str] | None = None,
+    offer_filter: OfferFilter | None = None,
+) -> Reading:
+    """The tracks that count, and beside them what a seller's own polls replaced.
+
+    The arguments are those of ``span_tracks``; only the last three make it read single offers.
+    """
+    if regions is None and countries is None and offer_filter is None:
+        tracks = floor_tracks(
+            connection, start=start, end=end, now=now, gpu_keys=gpu_keys, sellers=sellers,
+            markets=markets, tiers=tiers,
+        )  # fmt: skip
+    else:
+        tracks = span_tracks(
+            connection, start=start, end=end, now=now, gpu_keys=gpu_keys, sellers=sellers,
+            markets=markets, tiers=tiers, regions=regions, countries=countries,
+            offer_filter=offer_filter,
+        )  # fmt: skip
+    replaceable = {track.key.seller for track in tracks if track.key.gives_way}
+    if not replaceable:
+        return Reading(tracks, [])
+    covered = coverage(connection, start=start, end=end, now=now, sellers=replaceable)
+    return give_way(tracks, covered)
