@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tracker.settings import Settings
     from tracker.store.embedded import Embedded
     from tracker.store.polls import Recorder
+    from tracker.store.reads import StoredOffer
     from tracker.telemetry import Redactor
 
 
@@ -74,6 +75,18 @@ class App:
             )
         except ValueError as error:
             raise SettingsError(f"aliases: {error}") from None
+
+    def owned(self, now: datetime) -> tuple[StoredOffer, ...]:
+        """The GPUs that one owns, as offers. Raises SettingsError on one that cannot be."""
+        if not self.boot.own:
+            return ()
+        from tracker.report.owned import owned_offers
+        from tracker.settings import SettingsError
+
+        try:
+            return owned_offers(self.boot.own, self.catalogue, now)
+        except ValueError as error:
+            raise SettingsError(f"own: {error}") from None
 
     # -- database ------------------------------------------------------------------------------
 

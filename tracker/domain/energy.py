@@ -28,7 +28,10 @@ from tracker.domain.exact import (
 
 HOST_LOW, HOST, HOST_HIGH = Decimal("1.1"), Decimal("1.225"), Decimal("1.35")
 
+NO_PUE = "PUE not given: cooling is not in it"
+
 _KILO = Decimal(1000)
+_JOULES_PER_KWH = Decimal(3_600_000)
 
 
 class Load(StrEnum):
@@ -110,7 +113,7 @@ def _assumptions(
             f"the host adds {plain(100 * HOST_LOW - 100)}-{plain(100 * HOST_HIGH - 100)} %"
         )
     if pue is None:
-        found.append("PUE not given: cooling is not in it")
+        found.append(NO_PUE)
     return found
 
 
@@ -143,3 +146,8 @@ def work_per_kwh(work: Decimal, kwh: Decimal) -> Decimal:
     not_negative("the work", work)
     positive("kWh", kwh)
     return ratio_up(work, kwh)
+
+
+def per_watt(per_kwh: Decimal) -> Decimal:
+    """Work per second for each watt (work per joule) of the work for each kWh: / 3,600,000."""
+    return ratio_up(per_kwh, _JOULES_PER_KWH)

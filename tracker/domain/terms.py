@@ -11,6 +11,8 @@ from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
 
+OWN = "own"  # who "sells" a GPU that one owns
+
 
 class Market(StrEnum):
     """How the machine is sold."""

@@ -20,13 +20,15 @@ from tracker.domain.gpu import Catalogue
 from tracker.domain.job import Job, NoEstimate, RuntimeEstimate, runtime_for
 from tracker.domain.money import PerMachineHour, from_micro_usd
 from tracker.domain.rank import Candidate, Ranking, cheapest_of, rank
-from tracker.domain.terms import Availability, Market, Terms
+from tracker.domain.terms import OWN, Availability, Market, Terms
 from tracker.report.discounts import DiscountBook
 from tracker.report.filters import Selection
 from tracker.store.reads import TERM_MARKETS, StoredOffer
 
 # Products of a price and hours are cut, never rounded up: a bound must not exceed the bill.
 _BOUND = Context(prec=40, rounding=ROUND_FLOOR)
+
+OWNED_TOO_FEW = "of your own, with too few GPUs"
 
 End: TypeAlias = Literal["low", "high"]
 
@@ -149,7 +151,10 @@ def ways_on(
 def _on_offer(
     ways: tuple[RuntimeEstimate, ...] | NoEstimate, o: StoredOffer, job: Job
 ) -> tuple[RuntimeEstimate, ...] | NoEstimate:
-    """*ways* with the interruptions to expect on *o*."""
+    """*ways* with the interruptions to expect on *o*; of a machine that one owns, those that it
+    has the GPUs for."""
+    if o.source == OWN and not isinstance(ways, NoEstimate):
+        return _with_so_many(ways, o, job)
     if job.spot is None or o.market != Market.SPOT or isinstance(ways, NoEstimate):
         return ways
     from tracker.report.spot import interrupted
@@ -157,7 +162,17 @@ def _on_offer(
     return interrupted(ways, o, job)
 
 
+def _with_so_many(
+    ways: tuple[RuntimeEstimate, ...], o: StoredOffer, job: Job
+) -> tuple[RuntimeEstimate, ...] | NoEstimate:
+    have = o.gpu_count * (o.stock_count or 1)
+    kept = tuple(way for way in ways if max(way.gpus, job.gpus_needed) <= have)
+    return kept or NoEstimate(f"you own {have} x {o.gpu_key}, too few", OWNED_TOO_FEW)
+
+
 def _interruptions(o: StoredOffer, job: Job) -> tuple[object, ...]:
+    if o.source == OWN:
+        return OWN, o.stock_count
     if job.spot is None or o.market != Market.SPOT:
         return ()
     return o.interruption_percent_max, o.reliability

@@ -7,10 +7,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracker.settings import sources
 from tracker.settings.sources import DELIMITER, PREFIX, SettingsError
+
+if TYPE_CHECKING:
+    from tracker.domain.owned import Owned, Site
 
 _TEXTS = ("data_dir", "database_url", "log_format", "log_level", "postgres_bindir", "postgres_user")
 
@@ -20,7 +23,8 @@ class Bootstrap:
     """What a read-only command must know before it can answer.
 
     ``database_url`` None means the embedded PostgreSQL in ``data_dir``. ``aliases`` maps a GPU name
-    as a provider writes it to its canonical key.
+    as a provider writes it to its canonical key. ``own`` are the GPUs that one has, ``site`` is
+    what is said of the energy of the place; None: nothing.
     """
 
     data_dir: Path
@@ -31,6 +35,8 @@ class Bootstrap:
     aliases: Mapping[str, str] = field(default_factory=dict)
     log_level: str = sources.DEFAULT_LOG_LEVEL
     log_format: str = sources.DEFAULT_LOG_FORMAT
+    own: tuple[Owned, ...] = ()
+    site: Site | None = None
 
 
 def bootstrap(env: Mapping[str, str] | None = None, path: str | Path | None = None) -> Bootstrap:
@@ -62,6 +68,8 @@ def bootstrap(env: Mapping[str, str] | None = None, path: str | Path | None = No
         aliases=_aliases(merged.get("aliases", {})),
         log_level=_choice("log_level", texts["log_level"], sources.LOG_LEVELS),
         log_format=_choice("log_format", texts["log_format"], sources.LOG_FORMATS),
+        own=_own(merged.get("own")),
+        site=_site(merged.get("energy")),
     )
 
 
@@ -72,15 +80,23 @@ def _env_layer(env: Mapping[str, str]) -> dict[str, Any]:
     layer: dict[str, Any] = {
         name: lowered[prefix + name] for name in names if prefix + name in lowered
     }
-    aliases: dict[str, Any] = {}
-    if f"{prefix}aliases" in lowered:
-        aliases = _json_object(f"{PREFIX}ALIASES", lowered[f"{prefix}aliases"])
-    start = f"{prefix}aliases{DELIMITER}"
-    single = {k.removeprefix(start): v for k, v in lowered.items() if k.startswith(start)}
-    if any(DELIMITER in name for name in single):
-        raise SettingsError(f"{PREFIX}ALIASES: a GPU name with {DELIMITER} in it needs the file")
-    if aliases or single:
-        layer["aliases"] = {**aliases, **single}
+    for name in ("aliases", "energy"):
+        table: dict[str, Any] = {}
+        if prefix + name in lowered:
+            table = _json_object(f"{PREFIX}{name.upper()}", lowered[prefix + name])
+        start = f"{prefix}{name}{DELIMITER}"
+        single = {k.removeprefix(start): v for k, v in lowered.items() if k.startswith(start)}
+        if any(DELIMITER in key for key in single):
+            raise SettingsError(
+                f"{PREFIX}{name.upper()}: a key with {DELIMITER} in it needs the file"
+            )
+        if table or single:
+            layer[name] = {**table, **single}
+    if f"{prefix}own" in lowered:
+        try:
+            layer["own"] = json.loads(lowered[f"{prefix}own"])
+        except ValueError:
+            raise SettingsError(f"{PREFIX}OWN: must be a JSON list of objects") from None
     return sources.tidy(layer, Path.cwd(), env, f"{PREFIX}DATABASE_URL")
 
 
@@ -92,6 +108,28 @@ def _json_object(variable: str, text: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise SettingsError(f"{variable}: must be a JSON object")
     return value
+
+
+def _own(tables: object) -> tuple[Owned, ...]:
+    if tables is None:
+        return ()
+    from tracker.domain.owned import owned_from_tables
+
+    try:
+        return owned_from_tables(tables)
+    except ValueError as error:
+        raise SettingsError(f"own: {error}") from None
+
+
+def _site(table: object) -> Site | None:
+    if table is None:
+        return None
+    from tracker.domain.owned import site_from_table
+
+    try:
+        return site_from_table(table)
+    except ValueError as error:
+        raise SettingsError(f"energy: {error}") from None
 
 
 def _text(name: str, value: object) -> str | None:

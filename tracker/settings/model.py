@@ -14,6 +14,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainValidator,
     PrivateAttr,
     SecretStr,
     ValidationError,
@@ -21,12 +22,13 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, SettingsConfigDict
 
+from tracker.domain.owned import Owned, Site, owned_from_tables, site_from_table
 from tracker.settings import sources
 from tracker.settings.errors import explain
 from tracker.settings.service import DAEMON_SECRETS, AlertSettings, DaemonSettings
 from tracker.settings.sources import PREFIX, SettingsError
 
-_TABLES = ("alerts", "aliases", "daemon", "http", "providers", "quality")
+_TABLES = ("alerts", "aliases", "daemon", "energy", "http", "providers", "quality")
 _SECRET_WORDS = ("key", "token", "secret", "password")
 
 
@@ -43,6 +45,19 @@ def _paths(value: object) -> object:
 
         return json.loads(value)
     return [part for part in value.split(os.pathsep) if part]
+
+
+def _own(value: object) -> tuple[Owned, ...]:
+    """The tables, or what a variable holds as JSON."""
+    if not isinstance(value, str):
+        return owned_from_tables(value)
+    import json
+
+    try:
+        tables = json.loads(value)
+    except ValueError:
+        raise ValueError("must be a JSON list of objects") from None
+    return owned_from_tables(tables)
 
 
 LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)]
@@ -105,7 +120,7 @@ class Settings(BaseSettings):
     ``database_url`` None means the embedded PostgreSQL in ``data_dir``; ``postgres_user`` is the
     account it runs as when gpucost runs as root (None: chosen). ``providers`` holds the raw tables
     of ``[providers.NAME]``, checked by ``provider_config``. ``poll_deadline_seconds`` bounds each
-    provider's poll (None: the provider's own deadline).
+    provider's poll (None: the provider's own deadline). ``own`` are the GPUs that one has.
     """
 
     model_config = SettingsConfigDict(
@@ -128,6 +143,8 @@ class Settings(BaseSettings):
     poll_deadline_seconds: Seconds | None = None
     http: HttpSettings = HttpSettings()
     quality: QualitySettings = QualitySettings()
+    own: Annotated[tuple[Owned, ...], NoDecode, PlainValidator(_own)] = ()
+    energy: dict[str, Any] = Field(default_factory=dict)
     daemon: DaemonSettings = DaemonSettings()
     alerts: AlertSettings = AlertSettings()
     log_level: LogLevel = "warning"
@@ -150,6 +167,17 @@ class Settings(BaseSettings):
     @classmethod
     def _postgres(cls, url: SecretStr | None) -> SecretStr | None:
         return None if url is None else SecretStr(sources.database_url(url.get_secret_value()))
+
+    @field_validator("energy", mode="after")
+    @classmethod
+    def _energy(cls, table: dict[str, Any]) -> dict[str, Any]:
+        site_from_table(table)
+        return table
+
+    @property
+    def site(self) -> Site:
+        """What ``[energy]`` says of the place where jobs run."""
+        return site_from_table(self.energy)
 
     @property
     def config_path(self) -> Path | None:
