@@ -6,7 +6,7 @@ from alembic import context
 from sqlalchemy import Connection, text
 
 from tracker.store.engine import make_engine
-from tracker.store.schema_service import metadata
+from tracker.store.schema_history import metadata
 
 # Any number will do, as long as every release uses the same: "gpucost" read as hexadecimal bytes.
 ADVISORY_LOCK = 0x677075636F7374

@@ -7,7 +7,7 @@ from typing import Any
 from tests.store.worlds import recording_engine, rows
 from tracker.domain.offer import Extras, Terms
 from tracker.store.schema import offer_now
-from tracker.store.schema_service import metadata
+from tracker.store.schema_history import metadata
 
 _COLUMNS = """
 SELECT table_name, ordinal_position, column_name, data_type, udt_name, is_nullable,

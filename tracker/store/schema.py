@@ -131,6 +131,8 @@ provider = Table(
     _need("marketplace", Boolean, server_default=text("false")),
     _need("default_tiers", ARRAY(Text), server_default=text("'{}'")),
     _need("facts", JSONB, server_default=text("'{}'")),
+    # Whether its floors say all that its spans do; while not, read spans (floor_rebuild.py).
+    _need("floor_built", Boolean, server_default=text("false")),
     CheckConstraint("every_seconds > 0 AND ttl_seconds > 0", name="interval"),
     postgresql_with={"fillfactor": "50"},  # rewritten by every poll: in place
 )
@@ -181,6 +183,7 @@ offer_now = Table(
     _instant("expires_at", nullable=True),
     _need("fallback", Boolean),
     _instant("valid_from"),
+    Column("floor_id", Integer),  # floor_key's; None while floors are not maintained
     _positive_price(),
     _one_of("availability", Availability),
     CheckConstraint("octet_length(key) = 16 AND octet_length(mark) = 8", name="lengths"),
