@@ -31,13 +31,11 @@ def read_columns(
     Times come as PostgreSQL counts them: ``PG_EPOCH_MICROS`` less than since 1970. Raises
     ValueError for rows of another form.
     """
-    chunks: list[bytes | memoryview] = []
     with (
         connection.cursor() as cursor,
         cursor.copy(f"COPY ({statement}) TO STDOUT (FORMAT BINARY)", values) as copy,
     ):
-        chunks.extend(copy)
-    data = b"".join(chunks)
+        data = b"".join(copy)
     row = np.dtype([("fields", ">i2"), ("body", [("length", ">i4"), ("value", ">i8")], (columns,))])
     count, rest = divmod(len(data) - _HEADER - _TRAILER, row.itemsize)
     if not data.startswith(_SIGNATURE) or rest:

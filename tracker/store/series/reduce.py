@@ -23,14 +23,14 @@ _NOTHING = np.iinfo(np.int64).max
 class LowestSteps(NamedTuple):
     """The minimum as a step function: where nothing is known there is a gap between two steps.
 
-    ``groups`` numbers the function that a step belongs to, ``index`` the interval that gave its
+    ``groups`` numbers the function that a step belongs to, ``chosen`` the interval that gave its
     value when the step began: of several as low the first one.
     """
 
     starts: Ints
     ends: Ints
     values: Ints
-    index: Ints
+    chosen: Ints
     groups: Ints
 
 

@@ -114,7 +114,7 @@ def span_tracks(
     wanted = group >= 0
     group, starts, ends = group[wanted], starts[wanted], ends[wanted]
     found = lowest_steps(starts, ends, prices[wanted], group)
-    offers = ids[wanted][found.index]
+    offers = ids[wanted][found.chosen]
     return _split(keys, found.groups, found.starts, found.ends, found.values, offers)
 
 
@@ -233,7 +233,7 @@ def _apply(
     ):
         source, seller = known_by[source_id], known_by[seller_id]
         tiers = told_by(source, seller).default_tiers
-        if not offer_filter(OfferIdentity(*identity, seller.slug, source.slug, tiers)):
+        if not offer_filter(OfferIdentity._make((*identity, seller.slug, source.slug, tiers))):
             key_of[np.searchsorted(ids, identity[0])] = -1
 
 
@@ -244,4 +244,4 @@ def key_from(
     source_id, seller_id, *rest = columns
     source, seller = known_by[source_id], known_by[seller_id]
     plain, terms = rest[: -len(_TERMS)], Terms(*rest[-len(_TERMS) :])
-    return FloorKey(id_, source.slug, source.kind, seller.slug, *plain, terms, fallback)
+    return FloorKey._make((id_, source.slug, source.kind, seller.slug, *plain, terms, fallback))
