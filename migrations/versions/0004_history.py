@@ -14,6 +14,8 @@ STATEMENTS = (
     "ALTER TABLE offer_now ADD COLUMN floor_id INTEGER",
     # Whether floors say all that spans do: not for what was recorded before there were any.
     "ALTER TABLE provider ADD COLUMN floor_built BOOLEAN DEFAULT false NOT NULL",
+    # Where retention has taken away the spans before: from there on they tell everything.
+    "ALTER TABLE provider ADD COLUMN spans_from timestamptz",
     """
 CREATE TABLE floor_key (
     id INTEGER GENERATED ALWAYS AS IDENTITY,
@@ -124,5 +126,5 @@ def downgrade() -> None:
     for table in ("import_run", "job_estimate", "floor_pack", "floor_now", "price_floor",
                   "floor_key"):  # fmt: skip
         op.execute(f"DROP TABLE {table}")
-    op.execute("ALTER TABLE provider DROP COLUMN floor_built")
+    op.execute("ALTER TABLE provider DROP COLUMN spans_from, DROP COLUMN floor_built")
     op.execute("ALTER TABLE offer_now DROP COLUMN floor_id")

@@ -133,6 +133,7 @@ provider = Table(
     _need("facts", JSONB, server_default=text("'{}'")),
     # Whether its floors say all that its spans do; while not, read spans (floor_rebuild.py).
     _need("floor_built", Boolean, server_default=text("false")),
+    _instant("spans_from", nullable=True),  # retention took away the spans before it
     CheckConstraint("every_seconds > 0 AND ttl_seconds > 0", name="interval"),
     postgresql_with={"fillfactor": "50"},  # rewritten by every poll: in place
 )
