@@ -60,7 +60,7 @@ def pack(steps: PackedSteps) -> bytes:
 def unpack(body: bytes | memoryview) -> PackedSteps:
     """What ``pack`` was given, by key and time. Raises ValueError for anything else."""
     view = memoryview(body)
-    if len(view) < _HEADER.size or view[0] != _VERSION:
+    if len(view) < _HEADER.size or view[0] != _VERSION or {view[1], view[2]} - {4, 8}:
         raise ValueError("not a pack of price steps that this version knows")
     _, of_price, of_offer, n_keys, n_steps, n_spelled = _HEADER.unpack_from(view)
     layout = (
@@ -68,7 +68,7 @@ def unpack(body: bytes | memoryview) -> PackedSteps:
         (f"<u{of_price}", n_steps), (f"<u{of_offer}", n_steps),
     )  # fmt: skip
     widths = [np.dtype(kind).itemsize * count for kind, count in layout]
-    if of_price not in (4, 8) or of_offer not in (4, 8) or _HEADER.size + sum(widths) != len(view):
+    if _HEADER.size + sum(widths) != len(view):
         raise ValueError("a damaged pack of price steps")
     at, columns = _HEADER.size, list[NDArray[Any]]()
     for (kind, count), width in zip(layout, widths, strict=True):

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracker.domain.terms import Terms
+from tracker.store.series.assemble import split
 from tracker.store.series.binary import PG_EPOCH_MICROS, read_columns
 from tracker.store.series.keys import FloorKey, Ints, Track, to_micros
 from tracker.store.series.reduce import lowest_steps
@@ -70,7 +71,7 @@ class OfferIdentity(NamedTuple):
 OfferFilter = Callable[[OfferIdentity], bool]
 
 _TERMS = Terms.__slots__
-_GROUPED = (
+GROUPED = (
     "source_id", "seller_id", "gpu_key", "gpu_family", "is_slice", "gpu_count", "market", "tier",
     "price_unit", "currency", "price_kind", *_TERMS,
 )  # fmt: skip
@@ -89,11 +90,13 @@ def span_tracks(
     regions: Collection[str] | None = None,
     countries: Collection[str] | None = None,
     offer_filter: OfferFilter | None = None,
+    source_ids: Collection[int] | None = None,
 ) -> list[Track]:
     """The tracks of the window [start, end), from ``price_span`` and ``offer_now``.
 
-    None means no constraint. ``sellers`` are slugs; ``regions`` exact or with * and ?, without
-    regard to case; an offer that does not say where it is matches none. A price is known until its
+    None means no constraint. ``sellers`` are slugs, ``source_ids`` rows of ``provider``;
+    ``regions`` exact or with * and ?, without regard to case; an offer that does not say where it
+    is matches none. A price is known until its
     expiry and, while it is open, until the ttl after it was last seen; nothing is known after
     *now*. In the order of keys, and with the meaning of each field, of ``floor_tracks``.
     """
@@ -101,7 +104,7 @@ def span_tracks(
     end = min(end, now)
     if start >= end:
         return []
-    where, values = conditions(known_by, gpu_keys, sellers, markets, tiers)
+    where, values = conditions(known_by, gpu_keys, sellers, markets, tiers, source_ids)
     values |= {"start": start, "end": end}
     ids, starts, ends, prices, fallbacks = read_columns(connection, _spans_sql(where), values, 5)
     low, high = to_micros(start), to_micros(end)
@@ -109,31 +112,14 @@ def span_tracks(
     ends = np.minimum(ends + PG_EPOCH_MICROS, high)
     distinct, of = np.unique(ids, return_inverse=True)
     keys, key_of = _keys(connection, known_by, distinct, regions, countries, offer_filter)
-    # One number for the key and whether the price stood in: the latter may change of an offer.
+    # Places 2i and 2i + 1 are of key i without and with ``fallback``, which of an offer may change.
     group = np.where(key_of[of] >= 0, key_of[of] * 2 + fallbacks, -1)
     wanted = group >= 0
     group, starts, ends = group[wanted], starts[wanted], ends[wanted]
     found = lowest_steps(starts, ends, prices[wanted], group)
     offers = ids[wanted][found.chosen]
-    return _split(keys, found.groups, found.starts, found.ends, found.values, offers)
-
-
-def _split(
-    keys: list[FloorKey], groups: Ints, starts: Ints, ends: Ints, prices: Ints, offers: Ints
-) -> list[Track]:
-    numbers, begin = np.unique(groups, return_index=True)
-    cuts = [*begin.tolist(), len(groups)]
-    tracks = []
-    for number, one, other in zip(numbers.tolist(), cuts[:-1], cuts[1:], strict=True):
-        key = keys[number // 2]._replace(fallback=bool(number % 2))
-        part = slice(one, other)
-        tracks.append(Track(key, starts[part], ends[part], prices[part], offers[part]))
-    return sorted(tracks, key=lambda track: sort_key(track.key))
-
-
-def sort_key(key: FloorKey) -> tuple[Any, ...]:
-    """A total order of keys that does not depend on the numbers of rows."""
-    return tuple(str(field) for field in key[1:])
+    both = [key._replace(fallback=fallback) for key in keys for fallback in (False, True)]
+    return split(both, found.groups, found.starts, found.ends, found.values, offers)
 
 
 def conditions(
@@ -142,12 +128,16 @@ def conditions(
     sellers: Collection[str] | None,
     markets: Collection[str] | None,
     tiers: Collection[str] | None,
+    source_ids: Collection[int] | None,
 ) -> tuple[str, dict[str, Any]]:
     """SQL for the constraints on the table ``n``, to be appended to a condition."""
     clauses, values = "", dict[str, Any]()
     if sellers is not None:
         clauses += " AND n.seller_id = ANY (%(seller_ids)s)"
         values["seller_ids"] = [id_ for id_, s in known_by.items() if s.slug in sellers]
+    if source_ids is not None:
+        clauses += " AND n.source_id = ANY (%(source_ids)s)"
+        values["source_ids"] = sorted(source_ids)
     for column, wanted in (("gpu_key", gpu_keys), ("market", markets), ("tier", tiers)):
         if wanted is not None:
             clauses += f" AND n.{column} = ANY (%({column}s)s)"
@@ -183,7 +173,7 @@ def _keys(
     wanted = _where_matches(regions, countries)
     if not len(ids):
         return [], key_of
-    grouped = ", ".join(f"o.{name}" for name in _GROUPED)
+    grouped = ", ".join(f"o.{name}" for name in GROUPED)
     rows = fetch(
         connection,
         f"SELECT {grouped}, o.region, o.country, string_agg(o.id::text, ' ') FROM offer o"

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from datetime import datetime
 
 from tracker.store.series.coverage import Intervals, coverage, give_way
+from tracker.store.series.floor import floor_tracks
 from tracker.store.series.keys import (
     FloorKey,
     Reading,
@@ -39,28 +40,6 @@ __all__ = [
     "span_tracks",
     "to_micros",
 ]
-
-
-def floor_tracks(
-    connection: Connection,
-    *,
-    start: datetime,
-    end: datetime,
-    now: datetime,
-    gpu_keys: Collection[str] | None = None,
-    sellers: Collection[str] | None = None,
-    markets: Collection[str] | None = None,
-    tiers: Collection[str] | None = None,
-) -> list[Track]:
-    """The tracks of the window [start, end), from packed months, ``price_floor`` and ``floor_now``.
-
-    None means no constraint; ``sellers`` are slugs. Nothing is known after *now*. Tracks come in a
-    fixed order of their keys; a key without a known price in the window has none.
-    """
-    return span_tracks(  # until the floor has its tables
-        connection, start=start, end=end, now=now, gpu_keys=gpu_keys, sellers=sellers,
-        markets=markets, tiers=tiers,
-    )  # fmt: skip
 
 
 def read_tracks(
