@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
@@ -228,7 +228,7 @@ def _apply(
 
 
 def key_from(
-    id_: int | None, known_by: dict[int, Seller], columns: tuple[Any, ...], *, fallback: bool
+    id_: int | None, known_by: dict[int, Seller], columns: Sequence[Any], *, fallback: bool
 ) -> FloorKey:
     """The key of the columns that ``floor_key`` and ``offer`` have in common, in its order."""
     source_id, seller_id, *rest = columns
