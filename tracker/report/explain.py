@@ -313,7 +313,7 @@ def _offer_lines(e: Explanation) -> list[str]:
     return [
         f"{o.key.hex()[:10]}  {o.provider} {o.native_id}",
         f"{_plain(o.gpu_count)} x {o.gpu_key}, {o.market.replace('_', '-')}, tier {o.tier}, "
-        f"region {o.region or '-'}",
+        f"region {o.region or '-'}{f', run by {o.upstream}' if o.upstream else ''}",
         f"${from_micro_usd(o.price_micro_usd)} per machine-hour since {_iso(o.valid_from)}",
         f"{confirmed}{', STALE' if e.stale else ''}",
     ]

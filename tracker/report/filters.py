@@ -26,6 +26,7 @@ ANY = "any"
 
 OTHER_GPUS = "of other GPUs"
 REPLACED = "replaced by live prices"
+RESOLD = "also sold by who runs them"
 STALE = "stale"
 
 NOTHING: Mapping[str, int] = MappingProxyType({})
@@ -101,6 +102,8 @@ def select(
 
     *shelves* are those of ``reads.live_shelves``: fallback prices on them give way. They are not
     worked out of *offers*, which may be of a few GPUs or sellers only.
+
+    What a reseller lists is left out last, where the one who runs the machine is among those kept.
     """
     offers = list(offers)
     checks = _checks(filters, catalogue, now, frozenset(shelves))
@@ -113,9 +116,37 @@ def select(
                 break
         else:
             selection.kept.append(offer)
+    _leave_out_resold(selection, now)
     if total_offers is not None and total_offers > selection.total:
         selection.excluded[OTHER_GPUS] += total_offers - selection.total
     return selection
+
+
+def _leave_out_resold(selection: Selection, now: datetime) -> None:
+    """Count each machine once: a resold one gives way to the same one of its upstream provider.
+
+    The same are those of one GPU, in one number, on one market, wherever they stand: a form factor
+    that either side does not say may be that of the other. Only what has been kept counts, so
+    that a question which leaves the upstream's own offers out can still be answered by a reseller.
+    """
+    if not any(o.upstream for o in selection.kept):
+        return
+    direct: dict[tuple[object, ...], set[str | None]] = {}
+    for o in selection.kept:
+        if o.upstream is None and o.source == o.provider and not is_stale(o, now):
+            direct.setdefault(_machine(o, o.provider), set()).add(o.form_factor)
+    kept = []
+    for o in selection.kept:
+        forms = direct.get(_machine(o, o.upstream)) if o.upstream else None
+        if forms and (o.form_factor is None or None in forms or o.form_factor in forms):
+            selection.excluded[RESOLD] += 1
+        else:
+            kept.append(o)
+    selection.kept = kept
+
+
+def _machine(o: StoredOffer, run_by: str | None) -> tuple[object, ...]:
+    return run_by, o.gpu_family, o.vram_gb, o.is_slice, o.gpu_count, o.market
 
 
 def select_kinds(kinds: Mapping[Kind, int], filters: Filters) -> tuple[list[Kind], Counter[str]]:
