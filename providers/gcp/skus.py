@@ -1,0 +1,234 @@
+"""The price items (SKUs) of the Cloud Billing Catalog, and which of them a GPU machine is made of.
+
+https://cloud.google.com/billing/v1/how-tos/catalog-api
+
+An item is taken only when its whole description is one of those known: Google sells the same GPU
+in a dozen ways under almost the same words, some of them (Dynamic Workload Scheduler, calendar
+mode) at half the price and marked as on-demand all the same. Whatever speaks of a GPU or of the
+host of a GPU machine and is not taken is rejected with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from providers.gcp.machines import GPUS, HOSTS, Gpu
+from tracker.provider import Rejected, parse_decimal
+
+CORE, RAM, SSD = "core", "ram", "local ssd"
+ON_DEMAND, SPOT = "on_demand", "spot"  # beside them: years of a commitment, as "1", "3", "5"
+
+_UNITS = {CORE: "h", RAM: "GiBy.h", SSD: "GiBy.mo"}  # a GPU: "h"
+_NANO = Decimal(1_000_000_000)
+_ABSURD = Decimal(1_000_000)  # USD a unit; also bounds arithmetic on junk
+
+# What is sold in another way than by the plain hour of a machine. In this order.
+_DENIED = (
+    (r"\bdws\b|defined duration", "Dynamic Workload Scheduler price"),
+    (r"calendar mode", "calendar mode price"),
+    (r"\bflex", "flex-start price"),
+    (r"\breserved\b", "price of an unused reservation"),
+    (r"sole tenancy", "sole tenancy"),
+    (r"\bpremium\b", "premium on another price"),
+    (r"\bcustom\b", "custom machine type"),
+    (r"\bsuspended\b", "price of a suspended machine"),
+    (r"\bvws\b|virtual workstation", "virtual workstation licence"),
+    (r"\bvgpu\b", "vGPU"),
+)
+_HOST_WORD = re.compile(rf"\b(?:{'|'.join(HOSTS)}|A4|A4X)\b", re.IGNORECASE)
+_PLACE = re.compile(r"^(.+?)(?: running)? in [^:]+$", re.IGNORECASE)
+_YEARS = re.compile(r"^commitment v1: (.+) for ([1-9]) years?$", re.IGNORECASE)
+_SPOT_TAIL = re.compile(r" attached to spot preemptible vms$", re.IGNORECASE)
+_SPOT_HEAD = re.compile(r"^spot preemptible ", re.IGNORECASE)
+_USAGE_OF_YEARS = {"1": "Commit1Yr", "3": "Commit3Yr"}  # five years: "Commit"
+_SILENT_WORDS = frozenset({"nvidia", "tesla", "gpu"})
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """The price of one part in one region. ``part`` is of ``part_of``."""
+
+    part: str
+    market: str
+    region: str
+    usd: Decimal  # per vCPU-hour, GiB-hour, GPU-hour or, local SSD, GiB-month
+    description: str
+
+
+Prices = dict[tuple[str, str, str], Decimal]  # (region, market, part) -> USD a unit
+
+
+class _Excluded(Exception):
+    """Why an item is not taken."""
+
+
+def part_of(gpu: Gpu) -> str:
+    """How the price item of a GPU is called here."""
+    return f"GPU {gpu.counts[0]}"
+
+
+def host_part(host: str, part: str) -> str:
+    """How the price item of a host's vCPUs (CORE) or memory (RAM) is called here."""
+    return f"{host} {part}"
+
+
+def prices(skus: Iterable[Any], now: datetime) -> tuple[Prices, list[Rejected]]:
+    """The price of every part by region and market as of *now*, and what was not taken.
+
+    Two different prices for one part in one region and market give none.
+    """
+    rejected: list[Rejected] = []
+    found: dict[tuple[str, str, str], list[Item]] = defaultdict(list)
+    for sku in skus:
+        if not isinstance(sku, dict):
+            rejected.append(Rejected("not a price item", repr(sku)[:200]))
+            continue
+        try:
+            for item in _items(sku, now):
+                found[item.region, item.market, item.part].append(item)
+        except _Excluded as reason:
+            rejected.append(Rejected(str(reason), _sample(sku)))
+    agreed: Prices = {}
+    for key, items in found.items():
+        amounts = sorted({item.usd for item in items})
+        if len(amounts) == 1:
+            agreed[key] = amounts[0]
+        else:
+            shown = " | ".join((*key, *map(str, amounts)))
+            rejected.append(Rejected("two prices for one part in a region", shown[:200]))
+    return agreed, rejected
+
+
+def _items(sku: dict[str, Any], now: datetime) -> list[Item]:
+    """The item in each of its regions; nothing for one that no GPU machine is made of."""
+    description = _text(sku.get("description"))
+    category = sku.get("category")
+    if not isinstance(category, dict):
+        category = {}
+    group, usage = _text(category.get("resourceGroup")), _text(category.get("usageType"))
+    if not _concerns_gpus(description, group):
+        return []
+    for pattern, reason in _DENIED:
+        if re.search(pattern, description, re.IGNORECASE):
+            raise _Excluded(reason)
+    part, market = _read_description(description, usage)
+    usd = _usd(sku, _UNITS.get(part.rpartition(" ")[2] if part != SSD else SSD, "h"), now)
+    regions = sku.get("serviceRegions")
+    if (
+        not isinstance(regions, list)
+        or not regions
+        or not all(isinstance(region, str) and region.strip() for region in regions)
+    ):
+        raise _Excluded("no regions")
+    return [Item(part, market, region.strip(), usd, description) for region in regions]
+
+
+def _concerns_gpus(description: str, group: str) -> bool:
+    text = description.casefold()
+    return (
+        group == "GPU"
+        or _HOST_WORD.search(description) is not None
+        or text.startswith(("ssd backed local storage", "commitment v1: local ssd"))
+    )
+
+
+def _read_description(description: str, usage: str) -> tuple[str, str]:
+    """Part and market. Raises _Excluded for a description that is not wholly understood."""
+    market = ON_DEMAND
+    what = description
+    years = _YEARS.match(description)
+    if years and usage == _USAGE_OF_YEARS.get(years[2], "Commit"):
+        what, market = years[1], years[2]
+    elif description.casefold().startswith("commitment") or usage.startswith("Commit"):
+        raise _Excluded("commitment that is not one for a part of a machine")
+    if place := _PLACE.match(what):
+        what = place[1]
+    plain = _SPOT_TAIL.sub("", _SPOT_HEAD.sub("", what))
+    committed = market != ON_DEMAND
+    if plain != what or usage == "Preemptible":  # some spot items are marked as on-demand
+        if committed:
+            raise _Excluded("commitment on spot")
+        market = SPOT
+    elif not committed and usage != "OnDemand":
+        raise _Excluded("usage type is not known")
+    part = _part(plain, committed=committed)
+    if part is None:
+        raise _Excluded("no machine type is known to be made of it")
+    return part, market
+
+
+def _part(what: str, *, committed: bool) -> str | None:
+    text = " ".join(what.casefold().split())
+    if text == ("local ssd" if committed else "ssd backed local storage"):
+        return SSD
+    for host in HOSTS:
+        # "A2 Instance Core", and in commitments "A2 Cpu".
+        core, ram = ("cpu", "ram") if committed else ("instance core", "instance ram")
+        if text in (f"{host.casefold()} {core}", f"{host.casefold()} {ram}"):
+            return host_part(host, CORE if text.endswith(core) else RAM)
+    words = frozenset(text.split()) - _SILENT_WORDS
+    for gpu in GPUS:
+        if words in gpu.items:
+            return part_of(gpu)
+    return None
+
+
+def _usd(sku: dict[str, Any], unit: str, now: datetime) -> Decimal:
+    """The price of a unit: of several tiers the last that is not zero."""
+    infos = sku.get("pricingInfo")
+    info = infos[0] if isinstance(infos, list) and infos else None
+    expression = info.get("pricingExpression") if isinstance(info, dict) else None
+    if not isinstance(info, dict) or not isinstance(expression, dict):
+        raise _Excluded("no price")
+    if _begins_after(info.get("effectiveTime"), now):
+        raise _Excluded("not yet in force")
+    if expression.get("usageUnit") != unit:
+        raise _Excluded(f"unit is not {unit}")
+    rates = expression.get("tieredRates")
+    if not isinstance(rates, list) or not rates:
+        raise _Excluded("no price")
+    amounts = [_amount(rate.get("unitPrice") if isinstance(rate, dict) else None) for rate in rates]
+    charged = [amount for amount in amounts if amount]
+    if not charged:
+        raise _Excluded("price is not above zero")
+    return charged[-1]
+
+
+def _amount(price: Any) -> Decimal:
+    """``units`` (a string) and ``nanos`` (billionths); either may be missing for 0."""
+    if not isinstance(price, dict):
+        raise _Excluded("no readable price")
+    if price.get("currencyCode") != "USD":
+        raise _Excluded("price is not in USD")
+    try:
+        units = parse_decimal(price.get("units") or "0")
+        nanos = parse_decimal(price.get("nanos") or 0)
+    except ValueError:
+        raise _Excluded("no readable price") from None
+    if not 0 <= units <= _ABSURD or not 0 <= nanos < _NANO or units % 1 or nanos % 1:
+        raise _Excluded("no readable price")
+    return units + nanos / _NANO
+
+
+def _begins_after(value: Any, now: datetime) -> bool:
+    if not isinstance(value, str) or not value:
+        return False
+    try:
+        moment = datetime.fromisoformat(value)
+        return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC) > now
+    except (ValueError, OverflowError):
+        raise _Excluded("unreadable date") from None
+
+
+def _text(value: Any) -> str:
+    return " ".join(value.split()) if isinstance(value, str) else ""
+
+
+def _sample(sku: dict[str, Any]) -> str:
+    return f"{sku.get('skuId', '-')} | {_text(sku.get('description'))}"[:200]
