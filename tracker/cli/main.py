@@ -21,6 +21,7 @@ COMMANDS = {
     "cheapest": ("cheapest", "cheapest", "The cheapest way to run a job: ranked bills."),
     "estimate": ("estimate", "estimate", "How long a job takes on each GPU, and how one knows."),
     "compare": ("compare", "compare", "One GPU against another for a job: which, and until when."),
+    "own": ("own", "own", "Buy a machine for a job, or rent the cheapest that does its work?"),
     "jobs": ("jobs", "jobs", "Jobs: the built-in ones, show one, check a file."),
     "offers": ("offers", "offers", "What can be rented now, at what price."),
     "explain": ("explain", "explain", "Where one offer's price comes from."),

@@ -115,7 +115,7 @@ class BuyOrRent(NamedTuple):
 
     ``break_even_month`` is the first month at the end of which buying has cost no more than renting
     (in the last one the hardware is sold); ``break_even_utilisation`` the share of the hours from
-    which buying is no dearer over the term. None: never.
+    which buying is no dearer over the term, at a rent that grows with the use. None: never.
     """
 
     own: Monthly
@@ -133,20 +133,67 @@ def buy_or_rent(purchase: Purchase, rented: PerMachineHour) -> BuyOrRent:
     same whatever the use: ask with a utilisation of 1. Raises BadFigure for a price not above 0.
     """
     positive("the rented price", rented.usd)
-    own = monthly(purchase)
     with localcontext(EXACT):
         rent_month = usd_up(rented.usd * HOURS_PER_MONTH * purchase.utilisation)
+    return against_rent(purchase, rent_month)._replace(
+        break_even_utilisation=_utilisation(purchase, rented)
+    )
+
+
+def against_rent(purchase: Purchase, rent_usd_per_month: Decimal) -> BuyOrRent:
+    """*purchase* against a rent of so much every month (>= 0), whatever the use.
+
+    There is no break-even utilisation then: None. Raises BadFigure for a rent below 0.
+    """
+    not_negative("the rent of a month", rent_usd_per_month)
+    own = monthly(purchase)
+    with localcontext(EXACT):
         term = purchase.term_months
         own_usd = purchase.price_usd + own.running_usd * term - purchase.resale_usd
-        rent_usd = rent_month * term
+        rent_usd = rent_usd_per_month * term
     return BuyOrRent(
         own=own,
-        rent_usd_per_month=rent_month,
+        rent_usd_per_month=rent_usd_per_month,
         own_usd=own_usd,
         rent_usd=rent_usd,
-        break_even_month=_month(purchase, own.running_usd, rent_month, own_usd <= rent_usd),
-        break_even_utilisation=_utilisation(purchase, rented),
+        break_even_month=_month(purchase, own.running_usd, rent_usd_per_month, own_usd <= rent_usd),
+        break_even_utilisation=None,
     )
+
+
+def used_evenly(purchase: Purchase, rent_usd_per_month: Decimal) -> BuyOrRent:
+    """``against_rent`` of what is rented for the hours used alone: the rent grows with the use.
+
+    Raises BadFigure for a rent or a utilisation that is not above 0.
+    """
+    positive("the rent of a month", rent_usd_per_month)
+    positive("utilisation", purchase.utilisation)
+    with localcontext(EXACT):
+        hours = HOURS_PER_MONTH * purchase.utilisation
+        hour = PerMachineHour(ratio_up(rent_usd_per_month, hours))
+    return against_rent(purchase, rent_usd_per_month)._replace(
+        break_even_utilisation=_utilisation(purchase, hour)
+    )
+
+
+# What an hour of rent may be worth of hardware: outside of it a digit, or a unit, is wrong.
+_LEAST_HOURS, _MOST_HOURS = Decimal(100), Decimal(60_000)
+
+
+def plausible_price(
+    price_usd: Decimal, gpus: int, rent_band: tuple[Decimal, Decimal]
+) -> tuple[Decimal, Decimal] | None:
+    """None where a machine with *gpus* GPUs may cost *price_usd*; else what each GPU may cost.
+
+    *rent_band* are plausible USD per GPU-hour of that GPU (the catalogue's). Hardware costs as much
+    as 100 to 60,000 hours of rent in the (geometric) middle of it: an assumption of this project,
+    wide enough for old cards and new machines, that tells $28 and $28,000,000 from $28,000.
+    """
+    with localcontext(EXACT) as context:
+        context.prec = 28
+        middle = (rent_band[0] * rent_band[1]).sqrt()
+        least, most = (round(middle * hours, -1) for hours in (_LEAST_HOURS, _MOST_HOURS))
+        return None if least * gpus <= price_usd <= most * gpus else (least, most)
 
 
 def _month(purchase: Purchase, running: Decimal, rent: Decimal, pays: bool) -> int | None:
