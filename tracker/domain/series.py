@@ -56,7 +56,7 @@ def cut(series: Series, start: datetime, end: datetime) -> list[Step]:
     return [
         Step(max(step.start, start), min(step.end, end), step.value)
         for step in series
-        if step.start < end and step.end > start
+        if max(step.start, start) < min(step.end, end)
     ]
 
 
