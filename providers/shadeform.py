@@ -7,7 +7,6 @@ read where the list asks for a key and none is set.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -15,6 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from providers._countries import country_of
+from providers._flight import objects, unescaped
 from providers._rows import BadRow, amount, sample
 from providers._upstreams import upstream_of
 from tracker.provider import (
@@ -41,8 +41,6 @@ from tracker.provider import (
 PATH = "/v1/instances/types"
 _CENTS = Decimal(100)
 _FORM = re.compile(r"(?<![a-z])(sxm\d?|pcie|nvl)(?![a-z])", re.IGNORECASE)
-_CHUNK = re.compile(r'self\.__next_f\.push\(\[1,("(?:[^"\\]|\\.)*")\]\)')
-_OBJECT = re.compile(r'\{"cloud":"')
 
 
 class ShadeformConfig(ProviderConfig):
@@ -117,26 +115,7 @@ def _said(answer: Any) -> str:
 
 
 def _rows_of_page(page: str) -> list[Any]:
-    """The instance types in the page's data, whose pieces are JavaScript strings.
-
-    An object may lie across two pieces, so they are joined before it is looked for.
-    """
-    pieces = []
-    for found in _CHUNK.finditer(page):
-        try:
-            pieces.append(str(json.loads(found[1])))
-        except ValueError:
-            continue
-    text = "".join(pieces) or page.replace('\\"', '"')
-    decoder = json.JSONDecoder(parse_float=Decimal)
-    rows = []
-    for start in _OBJECT.finditer(text):
-        try:
-            row, _ = decoder.raw_decode(text, start.start())
-        except (ValueError, ArithmeticError, RecursionError):
-            continue
-        if "shade_instance_type" in row:
-            rows.append(row)
+    rows = [row for row in objects(unescaped(page), '{"cloud":"') if "shade_instance_type" in row]
     if not rows:
         raise ParseError("page", "no instance types in it")
     return rows
