@@ -87,8 +87,12 @@ def test_requests_and_tokens_share_the_bill(tmp_path: Path) -> None:
     row = _rows(tmp_path, SERVICE)["h100"]
     total, requests = Decimal(row["total_usd"]), Decimal("0.5") * 730 * 3600
     assert Decimal(row["usd_per_request"]) == Decimal(f"{total / requests:.6g}")
-    million = total / (requests * 128) * 1_000_000
-    assert float(row["usd_per_million_output"]) == pytest.approx(float(million), rel=1e-5)
+    # What is read and what is written share the whole bill.
+    read = Decimal(row["usd_per_million_input"]) * requests * 512 / 1_000_000
+    written = Decimal(row["usd_per_million_output"]) * requests * 128 / 1_000_000
+    assert float(read + written) == pytest.approx(float(total), rel=1e-5)
+    assert read > 0
+    assert written > 0
     assert "0.6 of the TDP in decode" in row["energy_assumptions"]
 
 
@@ -103,3 +107,65 @@ def test_the_explanation_says_the_same(tmp_path: Path) -> None:
 def test_a_job_of_given_hours_has_nothing_beside_its_bill() -> None:
     rows = run("cheapest", "bert-large", "-o", "json").json()["rows"]
     assert not any("kwh" in row for row in rows)
+
+
+def test_a_month_of_service_is_the_bill_of_its_machines_and_says_how_busy_they_are(
+    tmp_path: Path,
+) -> None:
+    text = SERVICE.replace("service_hours = 730", "service_hours = 10")
+    row = _rows(tmp_path, text)["h100"]
+    assert (row["total_usd"], row["usd_per_month"]) == ("30", "2190")  # 10 h and 730 h x $3
+    # The busy hours of a request at $3 an hour are its price times the share of the time.
+    busy = Decimal(str(row["utilisation"]))
+    assert 0 < busy < Decimal("0.1")
+    request = Decimal(row["usd_per_million_input"]) * 512 + (
+        Decimal(row["usd_per_million_output"]) * 128
+    )
+    seconds = busy / Decimal("0.5")  # of a request: the rate is half a request a second
+    assert float(request / 1_000_000 * busy) == pytest.approx(float(seconds * 3 / 3600), rel=1e-3)
+    wide = run("cheapest", str(tmp_path / "job.toml"), "-o", "wide").out
+    assert all(name in wide for name in ("$/REQUEST", "$/M IN", "$/M OUT", "$/MONTH", "BUSY"))
+
+
+def test_a_rate_beyond_one_machine_takes_as_many_as_stay_under_the_utilisation(
+    tmp_path: Path,
+) -> None:
+    rate = SERVICE.replace("request_rate = 0.5", "request_rate = 120")
+    full = _rows(tmp_path, rate)["h100"]
+    relaxed = _rows(tmp_path, rate + "utilisation = 0.5\n")["h100"]
+    assert full["machines"] > 1
+    assert relaxed["machines"] >= 2 * full["machines"] - 1
+    assert relaxed["utilisation"] <= 0.5 < full["utilisation"] <= 1
+    assert Decimal(relaxed["usd_per_month"]) == relaxed["machines"] * 730 * 3
+
+
+def test_measured_requests_pay_for_their_prompts_with_the_output(tmp_path: Path) -> None:
+    text = """
+name = "batch"
+[workload]
+kind = "inference"
+model = "Llama 3.1 8B"
+input_tokens = 512
+output_tokens = 100
+requests = "1M"
+[hours.H100-SXM-80GB]
+hours = 5
+basis = "measured"
+"""
+    row = _rows(tmp_path, text, "--gpus", "1")["h100"]
+    assert (row["total_usd"], row["usd_per_request"]) == ("15", "0.000015")
+    assert (row["usd_per_million_input"], row["usd_per_million_output"]) == (None, "0.15")
+    lines = run("cheapest", str(tmp_path / "job.toml"), "--gpus", "1", "--explain").lines
+    assert any(
+        line.strip() == "per million output tokens, prompts in it: $0.15" for line in lines
+    )  # fmt: skip
+
+
+def test_a_batch_shares_its_bill_among_the_jobs_that_it_completes(tmp_path: Path) -> None:
+    text = 'name = "render"\ncompletes = 24\n[hours]\nH100 = 10\n'
+    rows = _rows(tmp_path, text)
+    assert (rows["h100"]["total_usd"], rows["h100"]["usd_per_completed"]) == ("30", "1.25")
+    lines = run("cheapest", str(tmp_path / "job.toml"), "--explain").lines
+    assert any(line.strip() == "per completed job: $1.25" for line in lines)
+    header = run("cheapest", str(tmp_path / "job.toml"), "-o", "csv").lines[0]
+    assert "usd_per_completed" in header.split(",")

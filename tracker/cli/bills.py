@@ -7,7 +7,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from tracker.cli import render, words
+from tracker.cli import goals, render, units, words
 from tracker.domain.break_even import break_even_is_unknown
 from tracker.domain.money import from_micro_usd
 from tracker.report.filters import known_at
@@ -22,10 +22,16 @@ COLUMNS = (
     "total_usd", "at_least_usd", "partial", "price_usd_per_gpu_hour", "price_usd_per_machine_hour",
     "machines", "runtime_hours", "billed_hours", "basis", "lower_bound", "seen_at", "age_seconds",
     "stale", "valid_as_of", "availability", "stock", "discount_percent", "source", "offer_id",
-    "low_usd", "high_usd", "tie",
+    "low_usd", "high_usd", "tie", "done_hours", "unbeaten",
 )  # fmt: skip
 
 UNRANKED = "…"
+
+
+def csv_columns(rows: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    """COLUMNS, and those of unit prices where a row has them."""
+    return COLUMNS + tuple(name for name in units.FIELDS if any(name in row for row in rows))
+
 
 _QUANTITIES = ("vcpus", "ram_gib", "disk_included_gb", "disk_gb", "network_down_mbps",
                "network_up_mbps", "reliability", "max_duration_hours")  # fmt: skip
@@ -36,7 +42,8 @@ _COLUMNS = (
     render.Column("MARKET", 2), render.Column("$/GPU-H", 3, right=True),
     render.Column("RUN h", 7, right=True), render.Column("BASIS", 8),
     render.Column("BILLED h", 3, right=True), render.Column("TOTAL", right=True),
-    render.Column("AGE", 1, right=True), render.Column("STOCK", 10),
+    render.Column(goals.UNBEATEN, 4), render.Column("AGE", 1, right=True),
+    render.Column("STOCK", 10),
 )  # fmt: skip
 _WIDE_COLUMNS = (
     render.Column("$/MACHINE-H", right=True), render.Column("VCPU", right=True),
@@ -62,6 +69,7 @@ def row(r: Row, now: datetime) -> dict[str, Any]:
         "gpus": render.quantity(o.gpu_count),
         "provider": o.provider,
         "source": o.source,
+        "upstream": o.upstream,
         "offer_id": o.native_id,
         "region": o.region,
         "country": o.country,
@@ -85,9 +93,11 @@ def row(r: Row, now: datetime) -> dict[str, Any]:
         "low_usd": render.usd_text(r.low_usd),
         "high_usd": render.usd_text(r.high_usd),
         "tie": r.tie,
+        "done_hours": render.quantity(r.done_hours),
+        "unbeaten": r.unbeaten,
         "estimate_version": r.estimate.version,
         **_interruptions(r),
-        **_beside(r),
+        **units.values(r),
         "lower_bound": b.lower_bound,
         "age_seconds": int((now - known_at(o)).total_seconds()),
         "seen_at": known_at(o),
@@ -121,48 +131,15 @@ def _interruptions(r: Row) -> dict[str, Any]:
     }
 
 
-def _beside(r: Row) -> dict[str, Any]:
-    """Energy and unit prices; nothing for a job that does not say what it computes."""
-    found = r.beside
-    if found is None:
-        return {}
-    return {
-        "kwh": render.quantity(found.kwh),
-        "low_kwh": render.quantity(found.low_kwh),
-        "high_kwh": render.quantity(found.high_kwh),
-        "energy_assumptions": list(found.energy_assumptions),
-        "usd_per_request": _small_usd(found.usd_per_request),
-        "usd_per_million_output": _small_usd(found.usd_per_million_output),
-    }
-
-
-def _small_usd(value: Decimal | None) -> str | None:
-    """A unit price, which may be far below a millionth of a dollar: to six digits."""
-    return None if value is None else render.number(Decimal(f"{value:.6g}"))
-
-
-def _beside_lines(r: Row) -> Iterable[str]:
-    found = r.beside
-    if found is None:
-        return
-    if found.kwh is not None:
-        span = f"{found.low_kwh:,.3g} to {found.high_kwh:,.3g}"
-        why = "; ".join(found.energy_assumptions)
-        yield f"energy: {found.kwh:,.3g} kWh ({span}; {why})"
-    least = "at least " if words.open_ended(r.bill) else ""
-    if found.usd_per_request is not None:
-        yield f"per request: {least}${_small_usd(found.usd_per_request)}"
-    if found.usd_per_million_output is not None:
-        price = _small_usd(found.usd_per_million_output)
-        yield f"per million output tokens, prompts in it: {least}${price}"
-
-
 def document(report: CheapestReport, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """The answer around the rows."""
     return {
         "as_of": report.now,
         "answer": words.sentence(report) if report.rows else None,
         "job": job_values(report.job),
+        "goal": report.goal,
+        "ranking": goals.ranking(report.goal),
+        "unbeaten": [row(r, report.now) for r in report.unbeaten],
         "filters": report.filters.echo(),
         "offers_total": report.total_offers,
         "offers_considered": report.considered,
@@ -184,6 +161,9 @@ def job_values(job: Job) -> dict[str, Any]:
         "disk_gb": render.quantity(job.disk_gb),
         "egress_gb": render.quantity(job.egress_gb),
         "setup_hours": render.quantity(job.setup_hours),
+        "download_gb": render.quantity(job.download.sizes.total_gb) if job.download else None,
+        "assumed_mbps": render.quantity(job.download.assumed_mbps) if job.download else None,
+        "completes": job.completes,
         "workload": job.task.kind if job.task is not None else None,
         "limits": job.limits._asdict() if job.limits is not None else None,
         "spot": job.spot._asdict() if job.spot is not None else None,
@@ -233,6 +213,9 @@ def print_table(
             explain_lines([*report.rows, *others])
         if others:
             render.say(f"{UNRANKED} the best of each GPU that is not among the ranked rows.")
+        render.say(goals.ranking(report.goal))
+        for line in goals.unbeaten(report):
+            render.say(line)
     for line in words.remarks(report):
         render.say(line)
     if report.considered > len(report.rows):
@@ -243,15 +226,16 @@ def print_table(
 def ranking(rows: Sequence[Row], now: datetime, *, wide: bool) -> None:
     """The rows as a table."""
     ranges = any(r.low_usd is not None for r in rows)
+    made = units.columns(rows) if wide else ()
     render.print_table(
         (
-            *_COLUMNS, *(_RANGE_COLUMN if ranges else ()), *(_WIDE_COLUMNS if wide else ()),
-            _LAST_COLUMN,
+            *_COLUMNS, *(_RANGE_COLUMN if ranges else ()),
+            *(column for column, _ in made), *(_WIDE_COLUMNS if wide else ()), _LAST_COLUMN,
         ),
         [
             [
                 *_cells(r, now), *([range_text(r)] if ranges else ()),
-                *(_wide_cells(r) if wide else ()), ref(r.offer.key),
+                *(cell(r) for _, cell in made), *(_wide_cells(r) if wide else ()), ref(r.offer.key),
             ]
             for r in rows
         ],
@@ -277,6 +261,7 @@ def _cells(r: Row, now: datetime) -> list[str]:
         render.usd(b.price.per_gpu(b.gpu_count).usd, 4) + ("*" if r.discount_percent else ""),
         f"{b.runtime_hours:,.2f}", b.basis, f"{b.billed_hours:,.2f}",
         (">= " if words.open_ended(b) else "") + render.usd(b.at_least_usd),
+        goals.UNBEATEN if r.unbeaten else "",
         age_text(o.valid_as_of, (now - known_at(o)).total_seconds(), stale=r.stale),
         stock_text(o.availability, o.stock_label),
     ]  # fmt: skip
@@ -319,7 +304,7 @@ def explain_lines(rows: Iterable[Row]) -> None:
             render.say(f"    {amount:>12}  {line.label}: {rate}")
         what = "at least, in all" if words.open_ended(r.bill) else "total"
         render.say(f"    {render.usd(r.bill.at_least_usd, 4):>12}  {what}")
-        for text in _beside_lines(r):
+        for text in units.lines(r):
             render.say(f"    {text}")
         for text in (*r.bill.partial, *r.bill.notes):
             render.say(f"    note: {text}")
@@ -331,8 +316,8 @@ def offer_row(o: Any, now: datetime, stale: bool) -> dict[str, Any]:
     machine = from_micro_usd(o.price_micro_usd)
     values: dict[str, Any] = {
         "offer": ref(o.key), "gpu": o.gpu_key, "gpus": render.quantity(o.gpu_count),
-        "provider": o.provider, "region": o.region, "country": o.country, "tier": o.tier,
-        "market": o.market,
+        "provider": o.provider, "upstream": o.upstream, "region": o.region, "country": o.country,
+        "tier": o.tier, "market": o.market,
         "price_usd_per_gpu_hour": render.usd_text(machine / Decimal(o.gpu_count)),
         "price_usd_per_machine_hour": render.usd_text(machine),
         "vram_gb": o.vram_gb, "age_seconds": int((now - known_at(o)).total_seconds()),

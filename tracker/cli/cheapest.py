@@ -27,7 +27,11 @@ from tracker.cli.options import (
 )
 from tracker.domain.gpu import UnknownGpu
 from tracker.domain.job import Job, JobError
-from tracker.domain.job_text import parse_hours
+from tracker.domain.job_download import MAX_GB as MAX_DOWNLOAD_GB
+from tracker.domain.job_download import MAX_MBPS, Downloads
+from tracker.domain.job_text import MAX_SETUP_HOURS, parse_hours
+from tracker.domain.pareto import Goal
+from tracker.domain.set_up_time import Download
 
 if TYPE_CHECKING:
     import psycopg
@@ -57,7 +61,20 @@ job_options: Callable[[F], F] = stack(
         ),
         click.option("--egress", type=Positive(zero=True), help="GB that leave the provider."),
         click.option(
-            "--setup", type=Positive(zero=True), help="Hours of set-up billed on each machine."
+            "--setup",
+            type=Positive(zero=True, most=MAX_SETUP_HOURS),
+            help="Hours of set-up billed on each machine.",
+        ),
+        click.option(
+            "--download",
+            type=Positive(zero=True, most=MAX_DOWNLOAD_GB),
+            help="GB that each machine downloads before the job starts.",
+        ),
+        click.option(
+            "--assume-network",
+            type=Positive(most=MAX_MBPS),
+            metavar="MBIT",
+            help="Mbit/s to assume for the download where an offer states none.",
         ),
     ]
 )
@@ -69,6 +86,10 @@ job_options: Callable[[F], F] = stack(
 @click.option(
     "--compare", type=CommaList(), metavar="A,B", help="Break-even of one GPU against another."
 )
+@click.option(
+    "--goal", type=click.Choice([str(goal) for goal in Goal]), default=str(Goal.CHEAPEST),
+    show_default=True, help="What to rank by: the bill, the hours until it is done, or both.",
+)  # fmt: skip
 @top_option(DEFAULT_TOP)
 @click.option("--explain", "explain", is_flag=True, help="The lines of each bill.")
 @click.option("--verify", is_flag=True, help="Ask the leading offers' providers again first.")
@@ -133,7 +154,21 @@ def wanted_job(app: App, name: str | None, options: Mapping[str, Any]) -> Job:
     }  # fmt: skip
     if options["gpus"] is not None and job.task is not None:
         changes["count_given"] = True
-    return replace(job, **changes)
+    return _downloading(replace(job, **changes), options)
+
+
+def _downloading(job: Job, options: Mapping[str, Any]) -> Job:
+    """*job* with the download that the options tell of."""
+    gb, assumed = options["download"], options["assume_network"]
+    known = job.download
+    if gb is not None:
+        before = None if known is None else known.assumed_mbps
+        known = Downloads(Download(data_gb=gb), before) if gb else None
+    if assumed is not None:
+        if known is None:
+            raise click.UsageError("--assume-network: nothing is downloaded; give --download GB")
+        known = known._replace(assumed_mbps=assumed)
+    return replace(job, download=known)
 
 
 def readable(name: str) -> None:
@@ -193,6 +228,7 @@ def answer_on(
         total_offers=asked.total, left_out=asked.left_out, shelves=asked.shelves,
         discounts=discounts,
         compare=_pair(app, job, options["compare"]),
+        goal=Goal(options.get("goal", Goal.CHEAPEST)), pareto="goal" in options,
     )  # fmt: skip
     return report if asked.total else report._replace(begins_at=reads.first_poll_at(connection))
 
@@ -222,4 +258,6 @@ def _print(report: CheapestReport, verdicts: list[Verdict], options: Mapping[str
         return
     footer = render.footer(report.considered, report.total_offers, report.excluded)
     rows = [bills.row(r, report.now) for r in report.rows]
-    render.print_rows(output, rows, bills.COLUMNS, bills.document(report, verdicts), footer)
+    render.print_rows(
+        output, rows, bills.csv_columns(rows), bills.document(report, verdicts), footer
+    )

@@ -116,7 +116,7 @@ def _print(report: CompareReport, options: dict[str, Any]) -> None:
     }  # fmt: skip
     footer = f"left: {_footer(report.left)}; right: {_footer(report.right)}"
     values = [bills.row(r, now) for r in rows]
-    render.print_rows(output, values, bills.COLUMNS, document, footer)
+    render.print_rows(output, values, bills.csv_columns(values), document, footer)
 
 
 def _footer(side: CheapestReport) -> str:

@@ -201,13 +201,14 @@ def _money(job: Job, on: OnGpu) -> Iterable[tuple[str, str, str]]:
     if on.row.low_usd is not None and on.row.high_usd is not None:
         yield ("range", "the bill at both ends of the hours",
                f"{render.usd(on.row.low_usd)} to {render.usd(on.row.high_usd)}")  # fmt: skip
-    units = job.task.units if job.task is not None else {}
-    if "requests" in units:
-        each = b.at_least_usd / units["requests"]
+    if on.row.beside is not None:
+        from tracker.cli import units
+
         least = ">= " if words.open_ended(b) else ""
-        yield "per request", "total / requests", least + render.usd(each, 6)
-        million = b.at_least_usd / units["tokens"] * 1_000_000
-        yield "per million", "total / million output tokens", least + render.usd(million, 4)
+        for name, value in units.prices(on.row.beside):
+            # "per million output tokens, prompts in it": its first words name the step.
+            step = " ".join(name.split(",")[0].split()[:2])
+            yield step, f"the whole bill, {name}", f"{least}${units.small_usd(value)}"
 
 
 def _figure(value: float) -> str:

@@ -81,8 +81,8 @@ class Positive(click.ParamType[Decimal]):
 
     name = "NUMBER"
 
-    def __init__(self, *, zero: bool = False) -> None:
-        self._zero = zero
+    def __init__(self, *, zero: bool = False, most: Decimal = Decimal(10) ** 9) -> None:
+        self._zero, self._most = zero, most
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Decimal:
         try:
@@ -91,9 +91,10 @@ class Positive(click.ParamType[Decimal]):
             self.fail(f"{value!r} is not a number", param, ctx)
         if number.is_zero() and self._zero:
             return Decimal(0)
-        if not number.is_finite() or number <= 0 or number > Decimal(10) ** 9:
+        if not number.is_finite() or number <= 0 or number > self._most:
             least = "0 or more" if self._zero else "above 0"
-            self.fail(f"{value!r} must be {least} and at most a billion", param, ctx)
+            most = "a billion" if self._most == 10**9 else f"{self._most:,f}"
+            self.fail(f"{value!r} must be {least} and at most {most}", param, ctx)
         return number
 
 

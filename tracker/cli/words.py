@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tracker.cli import render
+from tracker.cli import goals, render
 from tracker.domain.break_even import Bound, BreakEven, break_even_is_unknown
 from tracker.domain.cost import Bill, LineKind, separate_machines
 from tracker.domain.money import HOURS_PER_MONTH
+from tracker.domain.pareto import Goal
 
 if TYPE_CHECKING:
     from tracker.report.cheapest import CheapestReport, Comparison, Row
@@ -25,9 +26,11 @@ def sentence(report: CheapestReport) -> str:
     count = "" if b.machines == 1 else f"{b.machines} machines x "
     kinds = [ln.kind for ln in b.lines if ln.kind in (LineKind.DISK, LineKind.EGRESS)]
     extras = f" + {render.usd(b.extras_usd)} for {' and '.join(kinds)}" if kinds else ""
+    done = "" if report.goal is Goal.CHEAPEST else f"done after {goals.done(best)} for "
     text = (
-        f"{report.job.title or report.job.name}: {total(b)}{_range(best)} on {machine} at {place}, "
-        f"{count}{render.hours(b.billed_hours)} x {render.usd(b.price.usd, 4)}/h{extras}"
+        f"{report.job.title or report.job.name}: {done}{total(b)}{_range(best)} on {machine} "
+        f"at {place}, {count}{render.hours(b.billed_hours)} x {render.usd(b.price.usd, 4)}/h"
+        f"{extras}"
     )
     if o.valid_as_of is not None:
         kind = "list" if o.fallback else "typed"
@@ -35,7 +38,10 @@ def sentence(report: CheapestReport) -> str:
     rows = (*report.rows[1:], *report.best_by_gpu)
     other = next((r for r in rows if r.offer.gpu_family != o.gpu_family), None)
     if other and b.at_least_usd:
-        text += f"; next GPU {other.offer.gpu_key} {_more(b, other.bill)}"
+        if report.goal is Goal.CHEAPEST:
+            text += f"; next GPU {other.offer.gpu_key} {_more(b, other.bill)}"
+        else:
+            text += f"; next GPU {other.offer.gpu_key}, {goals.done(other)} for {total(other.bill)}"
     if open_ended(b):
         sure = next((r for r in rows if not open_ended(r.bill)), None)
         if sure is not None:
@@ -178,7 +184,8 @@ def _of_estimates(report: CheapestReport) -> Iterable[str]:
     ties = sum(r.tie for r in report.rows)
     if ties:
         them = "it" if ties == 1 else "them"
-        yield f"~ marks a tie: the ranges of #1 and {them} overlap, and either may be cheaper."
+        may_be = goals.BETTER[report.goal]
+        yield f"~ marks a tie: the ranges of #1 and {them} overlap, and either may be {may_be}."
     limits = report.job.limits
     if limits is not None and limits.runs_per_month and report.rows:
         yield _per_month(report.rows[0], limits.runs_per_month)

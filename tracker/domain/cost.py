@@ -3,6 +3,8 @@
     machines     = ceil(GPUs needed / GPUs in the offer)
     billed hours = round_up(setup + runtime, increment), at least the minimum and the commitment
 
+Set-up is the job's own hours and, on an offer, the download (tracker.domain.job_download).
+
 Sums are exact: nothing is rounded but hours, upwards to the billionth (3.6 microseconds), because
 a third of an hour has no exact decimal. Round for display only. A price that is not known is
 never 0: its part is named in ``Bill.partial`` and the bill then has no total, only an "at least".
@@ -159,11 +161,11 @@ def bill(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> Bill | Unpr
         return Unpriceable(problem)
     machines = machines_needed(inputs, job, estimate)
     with localcontext(EXACT):
-        plain = job.setup_hours + estimate.hours
+        plain = setup_hours(job, estimate) + estimate.hours
         used = plain if estimate.interrupted is None else plain + estimate.interrupted.rerun_hours
         billed, why = _billed_hours(inputs, used)
         lines = [
-            *_machine_lines(inputs, machines, (estimate.hours, plain, used), billed, why),
+            *_machine_lines(inputs, machines, (estimate, plain, used), billed, why),
             *_disk_lines(inputs.terms, job, machines, billed),
             *_egress_lines(inputs.terms, job),
         ]
@@ -176,12 +178,18 @@ def bill(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> Bill | Unpr
             lines=tuple(lines),
             at_least_usd=_sum(line.amount_usd for line in lines),
             basis=estimate.basis,
-            partial=_unknown_parts(inputs.terms, job),
+            partial=_unknown_parts(inputs.terms, job, estimate),
             lower_bound=estimate.lower_bound,
             notes=tuple(_notes(inputs, job, estimate, machines)),
             used_hours=_hours_up(used),
             month_usd=inputs.month_usd,
         )
+
+
+def setup_hours(job: Job, estimate: RuntimeEstimate) -> Decimal:
+    """Hours of set-up on every machine, as far as they are known."""
+    known = None if estimate.setup is None else estimate.setup.hours
+    return job.setup_hours if known is None else known
 
 
 def machines_needed(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> int:
@@ -210,7 +218,8 @@ def least_machine_hours(
 ) -> Decimal:
     """The machine-hours that a bill is never below: machines x hours used or committed to.
 
-    Exact, and the same for all offers alike in these: work it out once for them.
+    Without what is downloaded, which depends on the offer. Exact, and the same for all offers alike
+    in these: work it out once for them.
     """
     with localcontext(EXACT):
         hours = max(job.setup_hours + estimate.hours, Decimal(commitment_hours or 0))
@@ -226,7 +235,7 @@ def _impossible(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> str 
     ):
         return f"sold for a term ({inputs.market}) that the provider does not state"
     with localcontext(EXACT):
-        used = job.setup_hours + estimate.hours
+        used = setup_hours(job, estimate) + estimate.hours
     limit = inputs.max_duration_hours
     if limit is not None and used > limit:
         return f"offered for {_show(limit)} h only, the job takes {_show(used)} h"
@@ -259,13 +268,13 @@ def _increment_seconds(inputs: CostInputs) -> Decimal | None:
 def _machine_lines(
     inputs: CostInputs,
     machines: int,
-    hours: tuple[Decimal, Decimal, Decimal],
+    hours: tuple[RuntimeEstimate, Decimal, Decimal],
     billed: Decimal,
     why: str,
 ) -> Iterator[Line]:
-    """Of *hours* the runtime, with set-up, and with what is expected to be done again."""
+    """Of *hours* the estimate, with set-up, and with what is expected to be done again."""
     # Rounded once for all, so that the quantities add up to the billed hours.
-    runtime, plain, used = map(_hours_up, hours)
+    runtime, plain, used = map(_hours_up, (hours[0].hours, *hours[1:]))
     price = inputs.price.usd
     count = f"{machines} x " if machines > 1 else ""
     months, rest = divmod(billed, HOURS_PER_MONTH)
@@ -280,10 +289,9 @@ def _machine_lines(
         LineKind.RUNTIME, f"{count}machine, runtime", machines * runtime, "machine-hour", price
     )
     if plain > runtime:
-        yield _line(
-            LineKind.SETUP, f"{count}machine, set-up", machines * (plain - runtime),
-            "machine-hour", price,
-        )  # fmt: skip
+        setup = hours[0].setup
+        label = f"{count}machine, set-up" + (f" with {setup.how}" if setup is not None else "")
+        yield _line(LineKind.SETUP, label, machines * (plain - runtime), "machine-hour", price)
     if used > plain:
         yield _line(
             LineKind.RERUN, f"{count}machine, expected to be run again", machines * (used - plain),
@@ -313,8 +321,10 @@ def _egress_lines(terms: Terms, job: Job) -> Iterator[Line]:
         yield _line(LineKind.EGRESS, "egress", job.egress_gb, "GB", terms.egress_usd_per_gb)
 
 
-def _unknown_parts(terms: Terms, job: Job) -> tuple[str, ...]:
+def _unknown_parts(terms: Terms, job: Job, estimate: RuntimeEstimate) -> tuple[str, ...]:
     parts = []
+    if estimate.setup is not None and estimate.setup.hours is None:
+        parts.append("set-up time unknown")
     if _missing_disk_gb(terms, job) and terms.disk_usd_per_gb_hour is None:
         parts.append("disk price unknown")
     if job.egress_gb and terms.egress_usd_per_gb is None:
@@ -336,6 +346,8 @@ def _notes(inputs: CostInputs, job: Job, estimate: RuntimeEstimate, machines: in
             yield f"sold by the month: whole months ({_show(HOURS_PER_MONTH)} h) are billed"
         else:
             yield "billing increment not stated: exact hours assumed"
+    if estimate.setup is not None and estimate.setup.assumption:
+        yield f"set-up: {estimate.setup.assumption}"
     if estimate.interrupted is not None:
         yield from estimate.interrupted.notes
     elif inputs.market is Market.SPOT:

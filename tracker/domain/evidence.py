@@ -20,6 +20,7 @@ from tracker.domain.job import (
     NoEstimate,
     RuntimeEstimate,
     RuntimeHours,
+    Speeds,
     is_slice,
 )
 from tracker.domain.job_fields import MAX_HOURS, JobError, plain
@@ -49,6 +50,7 @@ USUAL_COUNTS = (1, 2, 4, 8)
 # From so many GPUs on, a machine is taken to have a fast network to others of its kind.
 _NETWORKED = 8
 _MOST_MACHINES = 8
+_MOST_COPIES = 1000  # machines among which requests are divided
 
 _RANK = {Basis.MEASURED: 0, Basis.PUBLISHED: 1, Basis.STATED: 2}
 # Hours given that are so far from the modelled ones are in another unit.
@@ -179,6 +181,12 @@ def _machines_full(
 ) -> Iterator[int]:
     """Counts of several whole machines that may do what one does not."""
     needs = why.answer.smallest_count if isinstance(why.answer, DoesNotFit) else None
+    rate = why.answer.gpus_needed if isinstance(why.answer, NotPossible) else None
+    if not ways and rate is not None:  # one serves less than is asked for
+        machines = -(-rate // gpu_count)
+        # A machine more where what was rounded would leave a request behind.
+        yield from (n * gpu_count for n in (machines, machines + 1) if 1 < n <= _MOST_COPIES)
+        return
     if not ways:  # it does not fit on one
         if needs is not None and gpu_count >= _NETWORKED:
             machines = -(-needs // gpu_count)
@@ -321,7 +329,15 @@ def _hours(task: Task, answer: Answer, note: str) -> RuntimeEstimate | NoEstimat
         low_hours=_decimal(answer.low) if kept is None else None,
         high_hours=_decimal(answer.high) if kept is None else None,
         version=answer.version,
+        speeds=_speeds(answer),
     )
+
+
+def _speeds(answer: Estimate) -> Speeds | None:
+    read, written = answer.input_per_second, answer.output_per_second
+    if read is None:
+        return None
+    return Speeds(_decimal(read), None if written is None else _decimal(written))
 
 
 def _rate(answer: Estimate) -> str:

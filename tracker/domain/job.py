@@ -20,6 +20,7 @@ from tracker.domain.job_fields import (
 )
 
 if TYPE_CHECKING:
+    from tracker.domain.job_download import Downloads, SetUp
     from tracker.domain.job_limits import Limits
     from tracker.domain.job_spot import OnSpot
     from tracker.domain.job_workload import Task
@@ -98,7 +99,8 @@ class Job:
     ``hours`` maps a GPU family or an exact GPU key to its RuntimeHours. ``gpus_needed`` GPUs run
     it together, and the hours hold for that many: how such a job scales over more is not known.
     ``disk_gb`` is needed on every machine, ``egress_gb`` leaves once, ``setup_hours`` are spent
-    (and billed) on every machine before the job starts. ``min_vram_gb`` is per GPU.
+    (and billed) on every machine before the job starts, and what it takes to ``download``.
+    ``min_vram_gb`` is per GPU. One run ``completes`` so many jobs of a batch, where it is one.
 
     With a ``task`` the hours that nobody gave are worked out with ``estimator``
     (tracker.domain.evidence), for several counts of GPUs unless ``count_given``.
@@ -117,6 +119,8 @@ class Job:
     task: Task | None = None
     count_given: bool = False
     spot: OnSpot | None = None
+    download: Downloads | None = None
+    completes: int | None = None
     estimator: Estimator | None = field(default=None, compare=False, repr=False)
 
 
@@ -127,6 +131,8 @@ class RuntimeEstimate:
     ``gpus`` GPUs together need that long; ``lower_bound``: at least that long. Estimates have a
     range, ``low_hours`` <= ``hours`` <= ``high_hours``, and the ``version`` of the calibration.
     ``interrupted`` is what to expect of interruptions; None: there are none, or nobody knows.
+    ``setup`` is the set-up on an offer where something is downloaded; None: it is the job's own.
+    ``speeds`` are those of text that is read and written, where they were worked out.
     """
 
     hours: Decimal
@@ -139,6 +145,15 @@ class RuntimeEstimate:
     high_hours: Decimal | None = None
     version: str | None = None
     interrupted: Expected | None = None
+    setup: SetUp | None = None
+    speeds: Speeds | None = None
+
+
+class Speeds(NamedTuple):
+    """Tokens per second of all GPUs together, of each phase while nothing else is done."""
+
+    input_per_second: Decimal
+    output_per_second: Decimal | None  # None: nothing is written
 
 
 class NoEstimate(NamedTuple):

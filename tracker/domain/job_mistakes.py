@@ -74,7 +74,7 @@ def _path(said: str, data: Mapping[str, Any]) -> tuple[str, ...] | None:
     """The key that a message begins with: its parts, as far as the file has them."""
     name = said.partition(": ")[0]
     top, _, rest = name.partition(".")
-    if top not in data and top not in ("name", "hours", "workload", "limits", "spot"):
+    if top not in data and top not in ("name", "hours", "workload", "limits", "spot", "download"):
         return None
     table = data.get(top)
     if not rest and isinstance(table, Mapping):

@@ -30,6 +30,7 @@ from tracker.domain.job_fields import (
 )
 
 if TYPE_CHECKING:
+    from tracker.domain.job_download import Downloads
     from tracker.domain.job_limits import Limits
     from tracker.domain.job_spot import OnSpot
     from tracker.domain.job_workload import Knowledge, Task
@@ -42,7 +43,7 @@ _GPU = re.compile(r"[A-Z0-9]+(-[A-Z0-9]+)*")
 
 _JOB_KEYS = (
     "name", "title", "description", "hours", "workload", "limits", "spot", "gpus_needed",
-    "min_vram_gb", "disk_gb", "egress_gb", "setup_hours",
+    "min_vram_gb", "disk_gb", "egress_gb", "setup_hours", "download", "completes",
 )  # fmt: skip
 _RATES = {f"{unit}_per_second": unit for unit in ("samples", "tokens", "requests")}
 _HOURS_KEYS = ("hours", *_RATES, "gpus", "basis", "lower_bound", "note", "source")
@@ -120,6 +121,8 @@ def job_from_toml(
         setup_hours=read_amount(data, "setup_hours", MAX_SETUP_HOURS),
         limits=_limits(data),
         spot=_spot(data),
+        download=_download(data),
+        completes=read_count(data, "completes", "", limit=10**12) if "completes" in data else None,
         task=task,
         count_given=task is not None and "gpus_needed" in data,
         estimator=knowledge.estimator if knowledge is not None and task is not None else None,
@@ -154,6 +157,14 @@ def _spot(data: Mapping[str, Any]) -> OnSpot | None:
     from tracker.domain.job_spot import spot_from_toml
 
     return spot_from_toml(read_table(data["spot"], "spot", "how it gets over interruptions"))
+
+
+def _download(data: Mapping[str, Any]) -> Downloads | None:
+    if "download" not in data:
+        return None
+    from tracker.domain.job_download import downloads_from_toml
+
+    return downloads_from_toml(read_table(data["download"], "download", "what every machine gets"))
 
 
 def parse_hours(text: str, catalogue: GpuCatalogue) -> Mapping[str, RuntimeHours]:

@@ -50,7 +50,7 @@ _TRAINING_KEYS = (
 _INFERENCE_KEYS = (
     "kind", "model", "precision", "kv", "input_tokens", "output_tokens", "requests",
     "request_rate", "service_hours", "concurrency", "ttft_seconds", "tpot_seconds", "stack",
-    "tensor_parallel", "weight_only",
+    "tensor_parallel", "weight_only", "utilisation",
 )  # fmt: skip
 _FAMILY_KEYS = ("kind", "group", "precision", "samples", "vram_gib")
 _HPC_KEYS = ("kind", "flops", "bytes", "precision", "vram_gib")
@@ -222,6 +222,7 @@ def _inference(data: Mapping[str, Any], knowledge: Knowledge) -> Task:
         if "tensor_parallel" in data
         else None,
         weight_only=bool(read_flag(data, "weight_only", W)),
+        utilisation=_utilisation(data, rate),
     )
     units = {"requests": requests, "tokens": requests * (made or given)}
     return Task("inference", workload, units, service_hours=service)
@@ -239,6 +240,18 @@ def _requests(data: Mapping[str, Any], rate: Decimal | None) -> tuple[Decimal, D
         raise JobError(f"{W}requests: request_rate and service_hours say it already; keep one")
     hours = read_hours(data.get("service_hours", 730), f"{W}service_hours")
     return rate * hours * 3600, hours
+
+
+def _utilisation(data: Mapping[str, Any], rate: Decimal | None) -> float:
+    """The share of their time that machines may be busy; 1 unless given."""
+    if "utilisation" not in data:
+        return 1.0
+    if rate is None:
+        raise JobError(f"{W}utilisation: goes with request_rate only")
+    share = read_number(data["utilisation"], f"{W}utilisation")
+    if not 0 < share <= 1:
+        raise JobError(f"{W}utilisation: {plain(share)} is not above 0 and at most 1, such as 0.7")
+    return float(share)
 
 
 def _family(data: Mapping[str, Any], knowledge: Knowledge) -> Task:

@@ -30,7 +30,7 @@ def parse_decimal(value: Any) -> Decimal:
     except InvalidOperation:
         raise ValueError(f"not a decimal number: {value!r}") from None
     if not number.is_finite():
-        raise ValueError(f"not a finite number: {value!r}")
+        raise ValueError(f"not a finite number: {value}")
     return number
 
 

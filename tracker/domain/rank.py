@@ -12,7 +12,7 @@ import heapq
 from bisect import insort
 from collections.abc import Callable, Iterable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from tracker.domain.cost import Bill, CostInputs, Unpriceable, bill, lower_bound_usd
 from tracker.domain.job import Job, RuntimeEstimate
@@ -116,16 +116,20 @@ def order(candidate: Candidate[T], bill: Bill) -> Order:
     return (bool(bill.partial), bill.at_least_usd, bill.lower_bound, candidate.standing)
 
 
-def rank(candidates: Iterable[Candidate[T]], job: Job) -> Ranking[T]:
-    """Every candidate's bill, in order. The result does not depend on the order given."""
-    rows: list[tuple[Order, Ranked[T]]] = []
+def rank(
+    candidates: Iterable[Candidate[T]],
+    job: Job,
+    key: Callable[[Candidate[T], Bill], tuple[Any, ...]] = order,
+) -> Ranking[T]:
+    """Every candidate's bill, by *key*. The result does not depend on the order given."""
+    rows: list[tuple[tuple[Any, ...], Ranked[T]]] = []
     left_out: list[LeftOut[T]] = []
     for one in candidates:
         cost = bill(one.inputs, job, one.estimate)
         if isinstance(cost, Unpriceable):
             left_out.append(LeftOut(one, cost.reason))
         else:
-            rows.append((order(one, cost), Ranked(one, cost)))
+            rows.append((key(one, cost), Ranked(one, cost)))
     rows.sort(key=lambda row: row[0])
     left_out.sort(key=lambda out: out.candidate.standing)
     return Ranking(tuple(row for _, row in rows), tuple(left_out))
@@ -157,35 +161,38 @@ def cheapest_bills(
 
 
 def cheapest_of(
-    bounded: Iterable[tuple[Decimal, S]],
+    bounded: Iterable[tuple[Any, S]],
     *,
     costed: Callable[[S], tuple[Candidate[T], Bill | Unpriceable]],
     top: int,
+    key: Callable[[Candidate[T], Bill], tuple[Any, ...]] = order,
 ) -> Ranking[T]:
     """The *top* (> 0) cheapest of things with a lower bound, looking at few of them closely.
 
-    *costed* makes the candidate of a thing and its exact bill, which is never below the bound. It
-    is asked in the order of the bounds; once *top* complete bills are known and the next bound is
-    above the dearest of them, no other can be among them (an equal one could, by its standing). A
-    partial bill never stops the search: any complete one, however dear, goes before it.
+    What ranks is the second part of *key*, which like ``order`` begins with whether the bill is
+    partial; bounds are of that. *costed* makes the candidate of a thing and its exact bill, which
+    is never below the bound. It is asked in the order of the bounds; once *top* complete bills are
+    known and the next bound is above the dearest of them, no other can be among them (an equal one
+    could, by its standing). A partial bill never stops the search: any complete one, however dear,
+    goes before it.
     """
     if top < 1:
         raise ValueError("top must be at least 1")
     heap = [(bound, index, one) for index, (bound, one) in enumerate(bounded)]
     heapq.heapify(heap)
-    best: list[tuple[Order, int, Ranked[T]]] = []
+    best: list[tuple[tuple[Any, ...], int, Ranked[T]]] = []
     left_out: list[LeftOut[T]] = []
     while heap:
         if len(best) == top:
-            partial, usd, *_ = best[-1][0]
-            if not partial and heap[0][0] > usd:
+            partial, measure, *_ = best[-1][0]
+            if not partial and heap[0][0] > measure:
                 break
         _, index, one = heapq.heappop(heap)
         candidate, exact = costed(one)
         if isinstance(exact, Unpriceable):
             left_out.append(LeftOut(candidate, exact.reason))
             continue
-        insort(best, (order(candidate, exact), index, Ranked(candidate, exact)))
+        insort(best, (key(candidate, exact), index, Ranked(candidate, exact)))
         del best[top:]
     left_out.sort(key=lambda out: out.candidate.standing)
     return Ranking(tuple(row for _, _, row in best), tuple(left_out), len(heap))

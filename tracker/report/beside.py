@@ -1,35 +1,39 @@
-"""What stands beside a bill: energy, CO2, work for each kWh, and for text that is generated the
-price of a unit of it."""
+"""What stands beside a bill: energy, and the price of a unit of what the job makes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from decimal import Decimal
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tracker.domain.cost import Bill
-from tracker.domain.energy import NO_PUE, Load, co2_kg, energy, per_watt, work_per_kwh
-from tracker.domain.exact import EXACT, plain, ratio_up
+from tracker.domain.energy import Load, energy
+from tracker.domain.exact import EXACT, ratio_up
 from tracker.domain.gpu import Catalogue
 from tracker.domain.job import Job, RuntimeEstimate
-from tracker.domain.owned import Site
+from tracker.domain.money import PerMachineHour
 from tracker.domain.runtime.types import Inference, Training
-from tracker.domain.terms import OWN
-
-if TYPE_CHECKING:
-    from tracker.report.cheapest import CheapestReport, Row
+from tracker.domain.serving_cost import (
+    Copy,
+    Request,
+    seconds_per_request,
+    token_prices,
+    usd_per_completed,
+)
 
 _MILLION = Decimal(1_000_000)
+_SECONDS = Decimal(3600)
 
 
 class Beside(NamedTuple):
     """None: not known, or not of this kind of job. USD are of the bill as far as it is known.
 
     ``kwh`` is of the GPUs used and their host while the job runs, between ``low_kwh`` and
-    ``high_kwh``, which also span the range of the hours. ``co2_kg``: where the grid's factor is
-    given. ``work_per_kwh`` counts ``work`` (tokens; of inference those put out). Prompts are paid
-    for with the output.
+    ``high_kwh``, which also span the range of the hours. Requests and tokens share the whole bill;
+    where the speeds of reading and writing are not known apart, the prompts are paid for with the
+    output and ``usd_per_million_input`` is None. ``usd_per_month`` is the bill of a month of 730
+    hours of service at the rate asked for, ``utilisation`` the share of it that the machines are
+    busy. ``usd_per_completed``: a job of the batch.
     """
 
     kwh: Decimal | None = None
@@ -37,94 +41,82 @@ class Beside(NamedTuple):
     high_kwh: Decimal | None = None
     energy_assumptions: tuple[str, ...] = ()
     usd_per_request: Decimal | None = None
+    usd_per_million_input: Decimal | None = None
     usd_per_million_output: Decimal | None = None
-    co2_kg: Decimal | None = None
-    work: str | None = None
-    work_per_kwh: Decimal | None = None
-
-    @property
-    def work_per_watt(self) -> Decimal | None:
-        """The work per second for each watt."""
-        return None if self.work_per_kwh is None else per_watt(self.work_per_kwh)
+    usd_per_month: Decimal | None = None
+    utilisation: Decimal | None = None
+    usd_per_completed: Decimal | None = None
 
 
-def beside(bill: Bill, estimate: RuntimeEstimate, gpu_key: str, job: Job, catalogue: Catalogue) -> (
-    Beside | None
-):  # fmt: skip
-    """For *job* on *gpu_key*; None for a job that does not say what it computes."""
-    if job.task is None:
+def beside(
+    bill: Bill,
+    estimate: RuntimeEstimate,
+    gpu_key: str,
+    job: Job,
+    catalogue: Catalogue,
+    month: Bill | None = None,
+) -> Beside | None:
+    """For *job* on *gpu_key*; None for a job that says neither what it computes nor what it makes.
+
+    *month* is the bill of a month of service, where it is one.
+    """
+    if job.task is None and job.completes is None:
         return None
-    workload = job.task.workload
+    workload = None if job.task is None else job.task.workload
     found = Beside()
     if isinstance(workload, Training | Inference):
         load = Load.TRAINING if isinstance(workload, Training) else Load.DECODE
-        found = _with_work(_energy(estimate, gpu_key, catalogue, load), job.task.units)
-    if not isinstance(workload, Inference):
+        found = _energy(estimate, gpu_key, catalogue, load)
+    if job.completes is not None:
+        each = usd_per_completed(bill.at_least_usd, job.completes)
+        found = found._replace(usd_per_completed=each)
+    if isinstance(workload, Inference) and job.task is not None:
+        found = _served(found, bill, estimate, workload, job.task.units["requests"])
+        found = found._replace(usd_per_month=None if month is None else month.at_least_usd)
+    return found
+
+
+def _served(
+    found: Beside, bill: Bill, estimate: RuntimeEstimate, workload: Inference, requests: Decimal
+) -> Beside:
+    """The whole bill divided among the requests, and among the tokens that they read and write."""
+    each = Request(workload.input_tokens, workload.output_tokens)
+    found = found._replace(usd_per_request=ratio_up(bill.at_least_usd, requests))
+    speeds = estimate.speeds
+    if speeds is None:
+        if not each.output_tokens:
+            tokens = EXACT.multiply(requests, Decimal(each.input_tokens))
+            return found._replace(usd_per_million_input=_per_million(bill, tokens))
+        tokens = EXACT.multiply(requests, Decimal(each.output_tokens))
+        return found._replace(usd_per_million_output=_per_million(bill, tokens))
+    copy = Copy(speeds.output_per_second, speeds.input_per_second, bill.machines)
+    seconds = seconds_per_request(copy, each)
+    found = found._replace(utilisation=_utilisation(workload, seconds))
+    if not bill.at_least_usd:
         return found
-    output = Decimal(workload.output_tokens)
-    requests = job.task.units["requests"]
+    # What a machine costs for an hour in which it is busy, idle hours, set-up and disk included.
+    busy = ratio_up(EXACT.multiply(requests, seconds), _SECONDS)
+    hour = ratio_up(bill.at_least_usd, EXACT.multiply(busy, Decimal(bill.machines)))
+    prices = token_prices(PerMachineHour(hour), copy, each)
     return found._replace(
-        usd_per_request=ratio_up(bill.at_least_usd, requests),
-        usd_per_million_output=(
-            ratio_up(EXACT.multiply(bill.at_least_usd, _MILLION), EXACT.multiply(requests, output))
-            if output
-            else None
-        ),
+        usd_per_million_input=prices.per_million_input,
+        usd_per_million_output=prices.per_million_output,
     )
 
 
-def _with_work(found: Beside, units: Mapping[str, Decimal]) -> Beside:
-    tokens = units.get("tokens")
-    if not found.kwh or not tokens:
-        return found
-    return found._replace(work="tokens", work_per_kwh=work_per_kwh(tokens, found.kwh))
+def _per_million(bill: Bill, tokens: Decimal) -> Decimal:
+    return ratio_up(EXACT.multiply(bill.at_least_usd, _MILLION), tokens)
 
 
-def at_site(
-    report: CheapestReport, site: Site | None, own_pue: Mapping[str, Decimal]
-) -> CheapestReport:
-    """*report* with the energy of its rows as it is at *site*: PUE and CO2.
+def _utilisation(workload: Inference, seconds: Decimal) -> Decimal | None:
+    """The share of the time that all machines together are busy; None where no rate is asked for.
 
-    Machines that one owns stand where *own_pue* says, by the name of the machine.
+    At most 1: speeds are rounded.
     """
-    if (site is None or not site.known) and not own_pue:
-        return report
-    place = site or Site()
-
-    def there(row: Row) -> Row:
-        if row.beside is None or row.beside.kwh is None:
-            return row
-        pue = own_pue.get(row.offer.native_id) if row.offer.source == OWN else None
-        here = place if pue is None else place._replace(pue=pue)
-        return row._replace(beside=_at(row.beside, here))
-
-    pair = report.comparison
-    if pair is not None:
-        pair = pair._replace(left=there(pair.left), right=there(pair.right))
-    return report._replace(
-        rows=tuple(map(there, report.rows)),
-        best_by_gpu=tuple(map(there, report.best_by_gpu)),
-        comparison=pair,
-    )
-
-
-def _at(found: Beside, site: Site) -> Beside:
-    """The same energy with the building's share, and its CO2."""
-    if site.pue is not None:
-        pue = site.pue
-        kwh, low, high = (
-            None if value is None else EXACT.multiply(value, pue)
-            for value in (found.kwh, found.low_kwh, found.high_kwh)
-        )
-        work = None if found.work_per_kwh is None else ratio_up(found.work_per_kwh, pue)
-        said = tuple(text for text in found.energy_assumptions if text != NO_PUE)
-        found = found._replace(
-            kwh=kwh, low_kwh=low, high_kwh=high, work_per_kwh=work,
-            energy_assumptions=(*said, f"PUE {plain(pue)}"),
-        )  # fmt: skip
-    if found.kwh is None:
-        return found
-    return found._replace(co2_kg=co2_kg(found.kwh, site.grid_g_per_kwh))
+    if workload.request_rate is None:
+        return None
+    rate = Decimal(f"{workload.request_rate:.12g}")
+    return min(Decimal(1), EXACT.multiply(rate, seconds))
 
 
 def _energy(estimate: RuntimeEstimate, gpu_key: str, catalogue: Catalogue, load: Load) -> Beside:

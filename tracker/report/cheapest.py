@@ -10,17 +10,19 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracker.domain.break_even import BreakEven, SpeedUp, break_even, speed_up
-from tracker.domain.cost import (
-    Bill,
-    bill,
-)
+from tracker.domain.cost import Bill, bill
+from tracker.domain.exact import EXACT, ratio_up
 from tracker.domain.gpu import Catalogue
 from tracker.domain.job import Job, NoEstimate, RuntimeEstimate
-from tracker.domain.rank import Ranked, order
-from tracker.report.costing import Bounded, Costing, End, Priced
+from tracker.domain.money import HOURS_PER_MONTH
+from tracker.domain.pareto import Goal
+from tracker.domain.rank import Ranked
+from tracker.report.costing import Bounded, Costing, End
 from tracker.report.discounts import DiscountBook
 from tracker.report.filters import NOTHING, STALE, Filters, is_stale, select
+from tracker.report.goals import done_hours, key_of
 from tracker.report.needs import with_needs
+from tracker.report.priced import Priced
 from tracker.store.reads import Shelf, StoredOffer
 
 if TYPE_CHECKING:
@@ -30,8 +32,10 @@ if TYPE_CHECKING:
 class Row(NamedTuple):
     """One way to run the job. ``rank`` starts at 1 and counts within what the filters left.
 
-    ``low_usd`` and ``high_usd`` are the bill at both ends of an estimate's hours; None where the
-    hours have no range. ``tie``: the cheapest row may cost more, as far as anybody can tell.
+    ``low_usd`` and ``high_usd`` are the bill at both ends of an estimate's hours, ``low_hours`` and
+    ``high_hours`` the ``done_hours`` (until the job is done, see ``goals.done_hours``); None where
+    the hours have no range. ``tie``: the first row may be worse for the goal, as far as anybody can
+    tell. ``unbeaten``: no way at all is both no dearer and no slower, and better in one of the two.
     """
 
     rank: int
@@ -44,6 +48,10 @@ class Row(NamedTuple):
     high_usd: Decimal | None = None
     tie: bool = False
     beside: Beside | None = None  # of a job that says what it computes
+    done_hours: Decimal = Decimal(0)
+    low_hours: Decimal | None = None
+    high_hours: Decimal | None = None
+    unbeaten: bool = False
 
 
 class Comparison(NamedTuple):
@@ -72,6 +80,8 @@ class CheapestReport(NamedTuple):
     total_offers: int
     excluded: Counter[str]
     begins_at: datetime | None = None  # of history, where nothing was on record
+    goal: Goal = Goal.CHEAPEST
+    unbeaten: tuple[Row, ...] = ()  # cheapest first; ``rank`` 0: not among the rows
 
     @property
     def only_stale(self) -> bool:
@@ -93,8 +103,12 @@ def cheapest_report(
     discounts: DiscountBook | None = None,
     compare: tuple[str, str] | None = None,
     end: End | None = None,
+    goal: Goal = Goal.CHEAPEST,
+    pareto: bool = False,
 ) -> CheapestReport:
     """Filter, estimate, bill and rank. ``top`` None ranks all of them.
+
+    *pareto* asks for the ways that no other beats in both cost and hours.
 
     *offers* may leave out GPUs that the question is not about; *total_offers* counts them all,
     *left_out* those of this question's GPUs and *shelves* are those of all (see ``select``).
@@ -106,79 +120,147 @@ def cheapest_report(
         offers, filters, catalogue, now,
         total_offers=total_offers, left_out=left_out, shelves=shelves,
     )  # fmt: skip
-    costing = Costing(job, catalogue, discounts or DiscountBook(), end)
+    costing = Costing(job, catalogue, discounts or DiscountBook(), end, goal)
     bounded = costing.bounded(selection)
-    ranking = costing.all(bounded) if top is None else costing.cheapest(bounded, top)
-    rows = _ties([_row(i, ranked, costing, now) for i, ranked in enumerate(ranking.rows, 1)])
+    ranking = costing.all(bounded) if top is None else costing.first(bounded, top)
+    rows = _ties([_row(i, ranked, costing, now) for i, ranked in enumerate(ranking.rows, 1)], goal)
+    best_of_all = costing.unbeaten(bounded) if pareto else ()
+    figures = frozenset(_figures(one, job) for one in best_of_all)
+    rows = _marked(rows, figures)
     return CheapestReport(
         job=job,
         filters=filters,
         now=now,
         rows=rows,
-        best_by_gpu=_best_by_gpu(costing, bounded, rows, now),
+        best_by_gpu=_marked(_best_by_gpu(costing, bounded, rows, now), figures),
         comparison=_compare(costing, bounded, now, compare),
         considered=len(bounded),
         total_offers=total_offers,
         excluded=selection.excluded,
+        goal=goal,
+        unbeaten=_marked(_placed(best_of_all, rows, costing, now), figures),
     )
+
+
+_Figures = tuple[Decimal, Decimal]
+
+
+def _figures(ranked: Ranked[Priced], job: Job) -> _Figures:
+    return ranked.bill.at_least_usd, done_hours(job, ranked.candidate.estimate)
+
+
+def _marked(rows: Iterable[Row], figures: frozenset[_Figures]) -> tuple[Row, ...]:
+    """*rows* with those marked whose cost and hours are of the ways that none beats."""
+    return tuple(
+        row._replace(unbeaten=True)
+        if not (row.bill.partial or row.bill.lower_bound)
+        and (row.bill.at_least_usd, row.done_hours) in figures
+        else row
+        for row in rows
+    )
+
+
+def _placed(
+    found: Iterable[Ranked[Priced]], rows: Sequence[Row], costing: Costing, now: datetime
+) -> Iterable[Row]:
+    """*found* as rows, with the rank that they have among *rows*."""
+    place = {(row.offer.key, row.estimate.gpus): row.rank for row in rows}
+    for one in found:
+        at = place.get((one.candidate.key, one.candidate.estimate.gpus), 0)
+        yield _row(at, one, costing, now)
 
 
 def _row(position: int, ranked: Ranked[Priced], costing: Costing, now: datetime) -> Row:
     priced, job = ranked.candidate.item, costing.job
     estimate = ranked.candidate.estimate
+    low, high = (_at(hours, ranked, job) for hours in (estimate.low_hours, estimate.high_hours))
     return Row(
         position, priced.offer, ranked.bill, estimate,
         is_stale(priced.offer, now), priced.discount_percent,
-        low_usd=_at(estimate.low_hours, ranked, job),
-        high_usd=_at(estimate.high_hours, ranked, job),
-        beside=_beside(ranked, costing),
+        low_usd=low[0], high_usd=high[0], beside=_beside(ranked, costing),
+        done_hours=done_hours(job, estimate), low_hours=low[1], high_hours=high[1],
     )  # fmt: skip
 
 
 def _beside(ranked: Ranked[Priced], costing: Costing) -> Beside | None:
-    if costing.job.task is None:
+    job, one = costing.job, ranked.candidate
+    if job.task is None and job.completes is None:
         return None
     from tracker.report.beside import beside
 
-    one = ranked.candidate
-    return beside(ranked.bill, one.estimate, one.item.offer.gpu_key, costing.job, costing.catalogue)
+    month = _month(ranked, job)
+    gpu_key = one.item.offer.gpu_key
+    return beside(ranked.bill, one.estimate, gpu_key, job, costing.catalogue, month)
 
 
-def _at(hours: Decimal | None, ranked: Ranked[Priced], job: Job) -> Decimal | None:
-    """The bill if the job took *hours*."""
-    if hours is None:
+def _month(ranked: Ranked[Priced], job: Job) -> Bill | None:
+    """The bill of a month of a service, once it is set up, with a month's egress."""
+    kept = None if job.task is None else job.task.service_hours
+    if kept is None:
         return None
-    inputs, estimate = ranked.candidate.inputs, ranked.candidate.estimate
-    at = replace(estimate, hours=hours)
-    if estimate.interrupted is not None:
-        from tracker.report.spot import interrupted_way
+    estimate = _taking(HOURS_PER_MONTH, ranked, job)
+    if estimate is None:
+        return None
+    egress_gb = ratio_up(EXACT.multiply(job.egress_gb, HOURS_PER_MONTH), kept)
+    inputs = ranked.candidate.inputs._replace(max_duration_hours=None)
+    steady = replace(job, setup_hours=Decimal(0), egress_gb=egress_gb)
+    found = bill(inputs, steady, replace(estimate, setup=None))
+    return found if isinstance(found, Bill) else None
 
-        again = interrupted_way(at, ranked.candidate.item.offer, job)
-        if isinstance(again, NoEstimate):
-            return None
-        at = again
+
+def _at(
+    hours: Decimal | None, ranked: Ranked[Priced], job: Job
+) -> tuple[Decimal | None, Decimal | None]:
+    """The bill, and the hours until it is done, if the job took *hours*."""
+    if hours is None:
+        return None, None
+    inputs = ranked.candidate.inputs
+    at = _taking(hours, ranked, job)
+    if at is None:
+        return None, None
     found = bill(inputs._replace(max_duration_hours=None), job, at)
-    return found.at_least_usd if isinstance(found, Bill) else None
+    return (found.at_least_usd, done_hours(job, at)) if isinstance(found, Bill) else (None, None)
 
 
-def _ties(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """*rows* with those marked that nobody can tell from the first.
+def _taking(hours: Decimal, ranked: Ranked[Priced], job: Job) -> RuntimeEstimate | None:
+    """The estimate if the job took *hours*; None where it would then hardly finish."""
+    estimate = ranked.candidate.estimate
+    at = replace(estimate, hours=hours)
+    if estimate.interrupted is None:
+        return at
+    from tracker.report.spot import interrupted_way
+
+    again = interrupted_way(at, ranked.candidate.item.offer, job)
+    return None if isinstance(again, NoEstimate) else again
+
+
+def _ties(rows: Sequence[Row], goal: Goal) -> tuple[Row, ...]:
+    """*rows* with those marked that nobody can tell from the first in what the goal is least in.
 
     Two offers of one GPU and count are off by the same factor: their order stands.
     """
     if not rows:
         return ()
     best = rows[0]
-    return tuple(row._replace(tie=_same_cost(best, row)) for row in rows)
+    return tuple(row._replace(tie=_same(best, row, goal)) for row in rows)
 
 
-def _same_cost(best: Row, row: Row) -> bool:
+def _same(best: Row, row: Row, goal: Goal) -> bool:
     if best.high_usd is None and row.low_usd is None:
         return False
     alike = (best.offer.gpu_key, best.estimate.gpus) == (row.offer.gpu_key, row.estimate.gpus)
-    high = best.bill.at_least_usd if best.high_usd is None else best.high_usd
-    low = row.bill.at_least_usd if row.low_usd is None else row.low_usd
-    return not alike and low <= high
+    return not alike and _end(row, goal, high=False) <= _end(best, goal, high=True)
+
+
+def _end(row: Row, goal: Goal, *, high: bool) -> Decimal:
+    """What the goal is least in, at one end of the row's range."""
+    usd = row.high_usd if high else row.low_usd
+    hours = row.high_hours if high else row.low_hours
+    usd = row.bill.at_least_usd if usd is None else usd
+    hours = row.done_hours if hours is None else hours
+    if goal is Goal.BALANCED:
+        return EXACT.multiply(usd, hours)
+    return usd if goal is Goal.CHEAPEST else hours
 
 
 def _best_by_gpu(
@@ -187,9 +269,10 @@ def _best_by_gpu(
     """The best row of each GPU asked for, so that a crowded market hides none of them."""
     groups: dict[str, list[Bounded]] = {}
     for one in bounded:
-        groups.setdefault(one[1].gpu_family, []).append(one)
-    best = [ranked for group in groups.values() for ranked in costing.cheapest(group, 1).rows]
-    best.sort(key=lambda r: order(r.candidate, r.bill))
+        groups.setdefault(one.offer.gpu_family, []).append(one)
+    best = [ranked for group in groups.values() for ranked in costing.first(group, 1).rows]
+    key = key_of(costing.goal, costing.job)
+    best.sort(key=lambda r: key(r.candidate, r.bill))
     place = {row.offer.key: row.rank for row in rows}
     return tuple(_row(place.get(r.candidate.key, 0), r, costing, now) for r in best)
 
@@ -202,7 +285,8 @@ def _compare(
     sides: list[Row] = []
     for name in pair:
         keys = costing.catalogue.select(name)
-        ranking = costing.cheapest([one for one in bounded if one[1].gpu_key in keys], 1)
+        of_side = [one for one in bounded if one.offer.gpu_key in keys]
+        ranking = costing.first(of_side, 1, Goal.CHEAPEST)
         if not ranking.rows:
             return None
         sides.append(_row(0, ranking.rows[0], costing, now))

@@ -5,51 +5,53 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from decimal import ROUND_FLOOR, Context, Decimal
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from tracker.domain.cost import (
     Bill,
-    CostInputs,
     Unpriceable,
     bill,
     hour_at_least_usd,
     least_machine_hours,
-    month_usd,
+    setup_hours,
 )
 from tracker.domain.gpu import Catalogue
 from tracker.domain.job import Job, NoEstimate, RuntimeEstimate, runtime_for
-from tracker.domain.money import PerMachineHour, from_micro_usd
-from tracker.domain.rank import Candidate, Ranking, cheapest_of, rank
-from tracker.domain.terms import OWN, Availability, Market, Terms
+from tracker.domain.pareto import Goal
+from tracker.domain.rank import Candidate, Ranked, Ranking, cheapest_of, rank
+from tracker.domain.terms import OWN, Market
 from tracker.report.discounts import DiscountBook
 from tracker.report.filters import Selection
+from tracker.report.goals import Measure, Way, done_hours, key_of, measure, unbeaten
+from tracker.report.priced import Priced, candidate_of, hour_usd, whole_month_usd
 from tracker.store.reads import TERM_MARKETS, StoredOffer
 
 # Products of a price and hours are cut, never rounded up: a bound must not exceed the bill.
 _BOUND = Context(prec=40, rounding=ROUND_FLOOR)
 
+LATE = "over the job's deadline"
 OWNED_TOO_FEW = "of your own, with too few GPUs"
 
 End: TypeAlias = Literal["low", "high"]
 
 
-class Priced(NamedTuple):
-    """A stored offer with the discount that holds for it."""
+class Bounded(NamedTuple):
+    """An offer that has a bill, never below ``usd``; a machine-hour is never below ``hour_usd``."""
 
+    usd: Decimal
     offer: StoredOffer
-    discount_percent: Decimal | None
-
-
-Bounded = tuple[Decimal, StoredOffer]
+    hour_usd: Decimal
 
 
 class Costing:
     """What one question's bills rest on. Most offers need no bill, only a bound of it."""
 
     def __init__(
-        self, job: Job, catalogue: Catalogue, discounts: DiscountBook, end: End | None = None
-    ) -> None:
+        self, job: Job, catalogue: Catalogue, discounts: DiscountBook, end: End | None = None,
+        goal: Goal = Goal.CHEAPEST,
+    ) -> None:  # fmt: skip
         self.job = job
+        self.goal = goal
         self.catalogue = catalogue
         self._discounts = discounts
         self._end = end
@@ -71,8 +73,8 @@ class Costing:
             elif problem := _no_way(o, self.job, ways):
                 selection.excluded[problem] += 1
             else:
-                # Of several counts, interruptions may leave fewer.
-                alike = (o.gpu_key, o.gpu_count, o.commitment_hours, *_interruptions(o, self.job))
+                # Of several counts, interruptions and a slow download may leave fewer.
+                alike = (o.gpu_key, o.gpu_count, o.commitment_hours, *_apart(o, self.job))
                 hours = least_hours.get(alike)
                 if hours is None:
                     hours = least_hours[alike] = min(
@@ -80,38 +82,85 @@ class Costing:
                         for way in ways
                     )
                 percent = self._discounts.percent_for(o)
-                hour = hour_at_least_usd(_usd(o, percent), _month_usd(o, percent))
+                hour = hour_at_least_usd(hour_usd(o, percent), whole_month_usd(o, percent))
                 usd = _BOUND.multiply(hour, hours)
                 if budget is not None and self._over(o, usd, budget):
                     selection.excluded["over the job's budget"] += 1
                 else:
-                    found.append((usd, o))
+                    found.append(Bounded(usd, o, hour))
         return found
 
     def _over(self, o: StoredOffer, bound: Decimal, budget: Decimal) -> bool:
         if bound > budget:
             return True
-        exact = self._costed(o)[1]
+        exact = self._costed(o, Goal.CHEAPEST)[1]
         return isinstance(exact, Bill) and exact.at_least_usd > budget
 
-    def cheapest(self, bounded: Iterable[Bounded], top: int) -> Ranking[Priced]:
-        """The *top* cheapest, by exact bills."""
-        return cheapest_of(bounded, costed=self._costed, top=top)
+    def first(
+        self, bounded: Iterable[Bounded], top: int, goal: Goal | None = None
+    ) -> Ranking[Priced]:
+        """The *top* of them for *goal* (the question's own unless given), by exact bills."""
+        goal = self.goal if goal is None else goal
+        bounds = ((self._bound(one, goal), one.offer) for one in bounded)
+
+        def costed(o: StoredOffer) -> tuple[Candidate[Priced], Bill | Unpriceable]:
+            return self._costed(o, goal)
+
+        return cheapest_of(bounds, costed=costed, top=top, key=key_of(goal, self.job))
 
     def all(self, bounded: Iterable[Bounded]) -> Ranking[Priced]:
         """All of them, by exact bills."""
-        return rank((self._candidate(o) for _, o in bounded), self.job)
+        candidates = (self._candidate(one.offer) for one in bounded)
+        return rank(candidates, self.job, key_of(self.goal, self.job))
+
+    def unbeaten(self, bounded: Iterable[Bounded]) -> tuple[Ranked[Priced], ...]:
+        """The ways that no other beats in both cost and hours, cheapest first."""
+        return unbeaten(self._each_way(bounded), self._on)
+
+    def _each_way(self, bounded: Iterable[Bounded]) -> Iterable[Way]:
+        hours: dict[tuple[object, ...], tuple[tuple[Decimal, Decimal, RuntimeEstimate], ...]] = {}
+        for _, o, hour in bounded:
+            alike = (o.gpu_key, o.gpu_count, o.commitment_hours, *_apart(o, self.job))
+            if alike not in hours:
+                hours[alike] = tuple(
+                    (
+                        done_hours(self.job, way),
+                        least_machine_hours(o.gpu_count, o.commitment_hours, self.job, way),
+                        way,
+                    )
+                    for way in self._known_ways(o)
+                    if _unbillable(o, self.job, way) is None
+                )
+            for done, least, way in hours[alike]:
+                yield Way(done, _BOUND.multiply(hour, least), o, way)
+
+    def _bound(self, one: Bounded, goal: Goal) -> Decimal | Measure:
+        if goal is Goal.CHEAPEST:
+            return one.usd
+        hours = min(done_hours(self.job, way) for way in self._known_ways(one.offer))
+        return measure(goal, one.usd, hours)
 
     def _candidate(self, o: StoredOffer) -> Candidate[Priced]:
-        ways = self._ways_on(o)
-        if not isinstance(ways, NoEstimate) and len(ways) == 1:
+        ways = self._known_ways(o)
+        if len(ways) == 1:
             return candidate_of(o, ways[0], self._discounts)
-        return self._costed(o)[0]
+        return self._costed(o, self.goal)[0]
 
-    def _costed(self, o: StoredOffer) -> tuple[Candidate[Priced], Bill | Unpriceable]:
+    def _on(
+        self, o: StoredOffer, way: RuntimeEstimate
+    ) -> tuple[Candidate[Priced], Bill | Unpriceable]:
+        one = candidate_of(o, way, self._discounts)
+        found = bill(one.inputs, self.job, way)
+        over = isinstance(found, Bill) and not _within_budget(found, self.job)
+        return one, Unpriceable("over the job's budget") if over else found
+
+    def _costed(self, o: StoredOffer, goal: Goal) -> tuple[Candidate[Priced], Bill | Unpriceable]:
+        return best_way(o, self._known_ways(o), self.job, self._discounts, goal)
+
+    def _known_ways(self, o: StoredOffer) -> tuple[RuntimeEstimate, ...]:
         ways = self._ways_on(o)
         assert not isinstance(ways, NoEstimate)  # noqa: S101 - bounded() left out the others
-        return best_way(o, ways, self.job, self._discounts)
+        return ways
 
     def _ways_on(self, o: StoredOffer) -> tuple[RuntimeEstimate, ...] | NoEstimate:
         count = max(1, int(o.gpu_count))
@@ -144,15 +193,17 @@ def ways_on(
         return estimate
     deadline = job.limits.deadline_hours if job.limits is not None else None
     if deadline is not None and job.setup_hours + estimate.hours > deadline:
-        return NoEstimate(f"takes {estimate.hours} h on {gpu_key}", "over the job's deadline")
+        return NoEstimate(f"takes {estimate.hours} h on {gpu_key}", LATE)
     return (estimate,)
 
 
 def _on_offer(
     ways: tuple[RuntimeEstimate, ...] | NoEstimate, o: StoredOffer, job: Job
 ) -> tuple[RuntimeEstimate, ...] | NoEstimate:
-    """*ways* with the interruptions to expect on *o*; of a machine that one owns, those that it
-    has the GPUs for."""
+    """*ways* with the set-up and the interruptions to expect on *o*; of a machine that one owns,
+    those that it has the GPUs for."""
+    if job.download is not None and not isinstance(ways, NoEstimate):
+        ways = _set_up(ways, o, job)
     if o.source == OWN and not isinstance(ways, NoEstimate):
         return _with_so_many(ways, o, job)
     if job.spot is None or o.market != Market.SPOT or isinstance(ways, NoEstimate):
@@ -162,12 +213,35 @@ def _on_offer(
     return interrupted(ways, o, job)
 
 
+def _set_up(
+    ways: Sequence[RuntimeEstimate], o: StoredOffer, job: Job
+) -> tuple[RuntimeEstimate, ...] | NoEstimate:
+    """*ways* with what it takes to download what the job needs, less those that are then late."""
+    from tracker.domain.job_download import set_up
+
+    if job.download is None:
+        return tuple(ways)
+    setup = set_up(job.download, job.setup_hours, o.network_down_mbps)
+    deadline = job.limits.deadline_hours if job.limits is not None else None
+    longest = None if deadline is None else deadline - (setup.hours or 0)
+    kept = tuple(
+        replace(way, setup=setup) for way in ways if longest is None or way.hours <= longest
+    )
+    return kept or NoEstimate(f"is set up in {setup.hours} h on {o.gpu_key}", LATE)
+
+
 def _with_so_many(
     ways: tuple[RuntimeEstimate, ...], o: StoredOffer, job: Job
 ) -> tuple[RuntimeEstimate, ...] | NoEstimate:
     have = o.gpu_count * (o.stock_count or 1)
     kept = tuple(way for way in ways if max(way.gpus, job.gpus_needed) <= have)
     return kept or NoEstimate(f"you own {have} x {o.gpu_key}, too few", OWNED_TOO_FEW)
+
+
+def _apart(o: StoredOffer, job: Job) -> tuple[object, ...]:
+    """What of an offer, beside its GPUs and its term, decides the hours on it."""
+    down = o.network_down_mbps if job.download is not None else None
+    return (down, *_interruptions(o, job))
 
 
 def _interruptions(o: StoredOffer, job: Job) -> tuple[object, ...]:
@@ -179,10 +253,11 @@ def _interruptions(o: StoredOffer, job: Job) -> tuple[object, ...]:
 
 
 def best_way(
-    o: StoredOffer, ways: Sequence[RuntimeEstimate], job: Job, discounts: DiscountBook
-) -> tuple[Candidate[Priced], Bill | Unpriceable]:
-    """The cheapest of several ways to run *job* on *o*; of equal ones that with fewer machines,
-    then the faster one."""
+    o: StoredOffer, ways: Sequence[RuntimeEstimate], job: Job, discounts: DiscountBook,
+    goal: Goal = Goal.CHEAPEST,
+) -> tuple[Candidate[Priced], Bill | Unpriceable]:  # fmt: skip
+    """The best of several ways to run *job* on *o*; of equal ones that with fewer machines, then
+    the faster one."""
     found = []
     for way in ways:
         one = candidate_of(o, way, discounts)
@@ -192,10 +267,20 @@ def best_way(
     billed = [(one, cost) for one, cost in found if isinstance(cost, Bill)]
     if not billed:
         return found[0]
-    return min(
-        billed,
-        key=lambda f: (bool(f[1].partial), f[1].at_least_usd, f[1].machines, f[1].runtime_hours),
-    )
+    # Of several counts the faster ones may be over the budget.
+    billed = [f for f in billed if _within_budget(f[1], job)] or billed
+
+    def order(f: tuple[Candidate[Priced], Bill]) -> tuple[Any, ...]:
+        one, cost = f
+        of_goal = measure(goal, cost.at_least_usd, done_hours(job, one.estimate))
+        return bool(cost.partial), of_goal, cost.machines, cost.runtime_hours
+
+    return min(billed, key=order)
+
+
+def _within_budget(cost: Bill, job: Job) -> bool:
+    budget = job.limits.budget_usd if job.limits is not None else None
+    return budget is None or cost.at_least_usd <= budget
 
 
 def _no_way(o: StoredOffer, job: Job, ways: Sequence[RuntimeEstimate]) -> str | None:
@@ -214,62 +299,12 @@ def _unbillable(o: StoredOffer, job: Job, estimate: RuntimeEstimate) -> str | No
         return "sold as a slice of a GPU"
     if o.commitment_unknown or (o.market in TERM_MARKETS and o.commitment_hours is None):
         return "sold for a term that is not stated"
-    if o.max_duration_hours is not None and o.max_duration_hours < job.setup_hours + estimate.hours:
+    used = setup_hours(job, estimate) + estimate.hours
+    if o.max_duration_hours is not None and o.max_duration_hours < used:
         return "offered for less time than the job takes"
     if job.disk_gb and o.disk_gb is not None and o.disk_gb < job.disk_gb:
         return "with too little disk"
     return None
-
-
-def candidate_of(
-    o: StoredOffer, estimate: RuntimeEstimate, discounts: DiscountBook
-) -> Candidate[Priced]:
-    """A stored offer with its hours, its discount taken off."""
-    percent = discounts.percent_for(o)
-    usd = _usd(o, percent)
-    terms = Terms(
-        billing_increment_seconds=o.billing_increment_seconds,
-        minimum_seconds=o.minimum_seconds,
-        commitment_hours=o.commitment_hours,
-        commitment_unknown=o.commitment_unknown,
-        disk_included_gb=o.disk_included_gb,
-        disk_usd_per_gb_hour=o.disk_usd_per_gb_hour,
-        egress_usd_per_gb=o.egress_usd_per_gb,
-    )
-    return Candidate(
-        item=Priced(o, percent),
-        inputs=CostInputs(
-            PerMachineHour(usd),
-            o.gpu_count,
-            Market(o.market),
-            terms,
-            o.max_duration_hours,
-            _month_usd(o, percent),
-        ),
-        estimate=estimate,
-        provider=o.provider,
-        source_id=o.native_id,
-        key=o.key,
-        tier=o.tier,
-        region=o.region,
-        availability=Availability(o.availability),
-        reliability=o.reliability,
-    )
-
-
-def _usd(o: StoredOffer, discount_percent: Decimal | None) -> Decimal:
-    """The price of the machine for an hour, less the discount."""
-    return _less(from_micro_usd(o.price_micro_usd), discount_percent)
-
-
-def _month_usd(o: StoredOffer, discount_percent: Decimal | None) -> Decimal | None:
-    """The price of the machine for a month, where it is sold so, less the discount."""
-    usd = month_usd(o.price_native, o.price_unit, o.gpu_count, o.fx_rate)
-    return None if usd is None else _less(usd, discount_percent)
-
-
-def _less(usd: Decimal, discount_percent: Decimal | None) -> Decimal:
-    return usd if discount_percent is None else usd * (100 - discount_percent) / 100
 
 
 def bill_now(

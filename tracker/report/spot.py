@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tracker.domain.cost import machines_of
+from tracker.domain.cost import machines_of, setup_hours
 from tracker.domain.job import Job, NoEstimate, RuntimeEstimate
 from tracker.domain.terms import Market
 from tracker.store.reads import StoredOffer
@@ -43,7 +43,7 @@ def interrupted_way(
     if rate is None:
         return replace(way, interrupted=None)
     machines = machines_of(o.gpu_count, job, way)
-    found = job_spot.expected(job.spot, way.hours, job.setup_hours, machines, rate)
+    found = job_spot.expected(job.spot, way.hours, setup_hours(job, way), machines, rate)
     if isinstance(found, Refused):
         return NoEstimate(found.reason, REFUSED)
     deadline = job.limits.deadline_hours if job.limits is not None else None

@@ -125,6 +125,8 @@ class Estimator:
             low=hours / band,
             high=hours * band,
             per_second=answer.per_second * answer.hours / hours,
+            input_per_second=_faster(answer.input_per_second, answer.hours / hours),
+            output_per_second=_faster(answer.output_per_second, answer.hours / hours),
             calibrated=both,
             basis=Basis.MEASURED if same else Basis.SCALED,
             steps=(
@@ -172,3 +174,7 @@ class Estimator:
             spec = self._spec(gpu)
             self._figures[gpu] = None if spec is None else figures(spec)
         return self._figures[gpu]
+
+
+def _faster(speed: float | None, times: float) -> float | None:
+    return None if speed is None else speed * times

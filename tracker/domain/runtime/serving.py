@@ -83,13 +83,8 @@ def estimate(
     if best is None:
         return _does_not_fit(job, gpu, gpus)
     rate, copies, state = best
-    if job.request_rate is not None and job.request_rate > rate:
-        needed = -(-job.request_rate // (rate / gpus))
-        return NotPossible(
-            gpu.key,
-            f"{gpus} x {gpu.key} serve {rate:.3g} requests/s, {job.request_rate:g} are asked for: "
-            f"{needed:.0f} GPUs would do",
-        )
+    if job.request_rate is not None and job.request_rate > rate * job.utilisation:
+        return _too_slow(job, job.request_rate, gpu, gpus, rate)
     return _estimate(job, gpu, gpus, calibration, rate, copies, state, peak, compute, c)
 
 
@@ -129,6 +124,25 @@ def _within_latency(job: Inference, costs: Rates, sequences: float) -> Serving |
     return alone if alone.token_seconds <= target else None
 
 
+def _too_slow(job: Inference, asked: float, gpu: Figures, gpus: int, rate: float) -> NotPossible:
+    """The rate asked for is beyond *rate*, and how many GPUs would do."""
+    needed = int(-(-asked // (rate / gpus * job.utilisation)))
+    busy = "" if job.utilisation == 1 else f" at most {job.utilisation:.0%} busy"
+    reason = f"{gpus} x {gpu.key} serve {rate * job.utilisation:.3g} requests/s{busy}, "
+    return NotPossible(gpu.key, f"{reason}{asked:g} are asked for: {needed} GPUs would do", needed)
+
+
+def _speeds(job: Inference, state: Serving, copies: int) -> tuple[float | None, float | None]:
+    """Tokens per second that all copies read, and write, while they do nothing else."""
+    each = state.sequences * copies
+    writing = job.output_tokens * state.step_seconds
+    reading = state.sequences / state.requests_per_second - writing
+    if not reading > 0:
+        return None, None
+    written = each * job.output_tokens / writing if writing else None
+    return each * job.input_tokens / reading, written
+
+
 def _does_not_fit(job: Inference, gpu: Figures, gpus: int) -> Answer:
     held = serving_memory(job, 1, gpus)
     count = 1
@@ -166,6 +180,7 @@ def _estimate(
     named = calibration.rows("inference", "prefill", f"stack/{job.stack}") > 0
     band = calibration.speed_band(group, gpu_known=own > 0, stack_known=named)
     hours = job.requests / rate / 3600
+    read, written = _speeds(job, state, copies)
     tokens = job.output_tokens or job.input_tokens
     size = state.gpus
     held = serving_memory(job, state.sequences, size)
@@ -216,4 +231,6 @@ def _estimate(
         rows=own,
         version=calibration.version,
         notes=tuple(notes),
+        input_per_second=read,
+        output_per_second=written,
     )

@@ -153,6 +153,7 @@ class Inference:
     weight_only: bool = False  # weights are stored narrow and multiplied in 16 bits
     tensor_parallel: int | None = None  # GPUs per copy; None: what serves most
     layer_split: bool = False  # GPUs hold different layers: memory adds up, speed does not
+    utilisation: float = 1.0  # the share of their time that machines may be busy, at a request rate
 
     def __post_init__(self) -> None:
         if self.input_tokens < 1 or self.output_tokens < 0:
@@ -161,6 +162,8 @@ class Inference:
             raise WorkloadError("requests must be above 0")
         if self.tensor_parallel is not None and self.tensor_parallel < 1:
             raise WorkloadError("tensor_parallel must be at least 1")
+        if not 0 < self.utilisation <= 1:
+            raise WorkloadError("utilisation must be above 0 and at most 1")
         for name in ("concurrency", "request_rate", "ttft_seconds", "tpot_seconds", "weight_gb"):
             value = getattr(self, name)
             if value is not None and not value > 0:
@@ -267,7 +270,8 @@ class Estimate:
 
     ``per_second`` is the throughput of all GPUs in ``unit``. ``rows`` is how many measurements the
     calibration of this workload group has, ``calibrated`` whether any of them is of this GPU at
-    this precision. ``notes`` are caveats to be shown.
+    this precision. ``notes`` are caveats to be shown. Of generated text ``input_per_second`` and
+    ``output_per_second`` are the tokens that all GPUs read and write while they do nothing else.
     """
 
     gpu: str
@@ -286,6 +290,8 @@ class Estimate:
     rows: int
     version: str
     notes: tuple[str, ...] = ()
+    input_per_second: float | None = None
+    output_per_second: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,10 +319,14 @@ class DoesNotFit:
 
 @dataclass(frozen=True, slots=True)
 class NotPossible:
-    """No estimate can be made, and why: a precision the GPU lacks, figures nobody gives."""
+    """No estimate can be made, and why: a precision the GPU lacks, figures nobody gives.
+
+    ``gpus_needed``: so many GPUs would serve the rate that is asked for.
+    """
 
     gpu: str
     reason: str
+    gpus_needed: int | None = None
 
 
 Answer = Estimate | DoesNotFit | NotPossible

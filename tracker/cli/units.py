@@ -1,0 +1,113 @@
+"""Energy and the prices of what a job makes, beside its bill: for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from tracker.cli import render, words
+
+if TYPE_CHECKING:
+    from tracker.report.beside import Beside
+    from tracker.report.cheapest import Row
+
+
+FIELDS = (
+    "usd_per_request", "usd_per_million_input", "usd_per_million_output", "usd_per_month",
+    "utilisation", "usd_per_completed", "kwh",
+)  # fmt: skip
+
+
+def values(r: Row) -> dict[str, Any]:
+    """Plain values; nothing for a job that says neither what it computes nor what it makes."""
+    found = r.beside
+    if found is None:
+        return {}
+    return {
+        "kwh": render.quantity(found.kwh),
+        "low_kwh": render.quantity(found.low_kwh),
+        "high_kwh": render.quantity(found.high_kwh),
+        "energy_assumptions": list(found.energy_assumptions),
+        "usd_per_request": small_usd(found.usd_per_request),
+        "usd_per_million_input": small_usd(found.usd_per_million_input),
+        "usd_per_million_output": small_usd(found.usd_per_million_output),
+        "usd_per_month": render.usd_text(found.usd_per_month),
+        "utilisation": render.quantity(found.utilisation),
+        "usd_per_completed": small_usd(found.usd_per_completed),
+    }
+
+
+def small_usd(value: Decimal | None) -> str | None:
+    """A unit price, which may be far below a millionth of a dollar: to six digits."""
+    return None if value is None else render.number(Decimal(f"{value:.6g}"))
+
+
+def lines(r: Row) -> Iterable[str]:
+    """The same in sentences."""
+    found = r.beside
+    if found is None:
+        return
+    if found.kwh is not None:
+        span = f"{found.low_kwh:,.3g} to {found.high_kwh:,.3g}"
+        why = "; ".join(found.energy_assumptions)
+        yield f"energy: {found.kwh:,.3g} kWh ({span}; {why})"
+    for name, value in prices(found):
+        yield f"{name}: {_least(r)}${small_usd(value)}"
+    if found.usd_per_month is not None:
+        busy = "" if found.utilisation is None else f", {found.utilisation:.0%} of the time busy"
+        yield f"a month at the rate asked for: {_least(r)}{render.usd(found.usd_per_month)}{busy}"
+
+
+def prices(found: Beside) -> Iterable[tuple[str, Decimal]]:
+    """The unit prices that there are, each with its name."""
+    every = (
+        ("per request", found.usd_per_request),
+        ("per million input tokens", found.usd_per_million_input),
+        (_output(found), found.usd_per_million_output),
+        ("per completed job", found.usd_per_completed),
+    )
+    for name, value in every:
+        if value is not None:
+            yield name, value
+
+
+def _output(found: Beside) -> str:
+    whole = "" if found.usd_per_million_input is not None else ", prompts in it"
+    return f"per million output tokens{whole}"
+
+
+def _least(r: Row) -> str:
+    return "at least " if words.open_ended(r.bill) else ""
+
+
+Cell = Callable[["Row"], str]
+_COLUMNS = (
+    ("$/REQUEST", "usd_per_request"), ("$/M IN", "usd_per_million_input"),
+    ("$/M OUT", "usd_per_million_output"), ("$/JOB", "usd_per_completed"),
+    ("$/MONTH", "usd_per_month"), ("BUSY", "utilisation"), ("kWh", "kwh"),
+)  # fmt: skip
+
+
+def columns(rows: Sequence[Row]) -> list[tuple[render.Column, Cell]]:
+    """The columns of which some row tells anything."""
+    return [
+        (render.Column(name, right=True), _cell(field))
+        for name, field in _COLUMNS
+        if any(getattr(r.beside, field, None) is not None for r in rows)
+    ]
+
+
+def _cell(field: str) -> Cell:
+    def cell(r: Row) -> str:
+        value = getattr(r.beside, field, None)
+        if value is None:
+            return render.DASH
+        if field == "utilisation":
+            return f"{value:.0%}"
+        if field == "kwh":
+            return f"{value:,.3g}"
+        text = render.usd(value) if field == "usd_per_month" else f"${small_usd(value)}"
+        return f">= {text}" if words.open_ended(r.bill) else text
+
+    return cell
