@@ -7,7 +7,7 @@ say what the raw polls say (telling.py), in any window.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -82,7 +82,8 @@ def check(url: str, world: World, window: Window, now: datetime) -> None:
         assert found(told) == expected, "spans"
         assert found(reading.floor_tracks(connection, **asked)) == expected, "floor"
         check_filters(connection, world, asked)
-        check_whose_word_counts(connection, world, asked)
+        check_whose_word_counts(connection, world, asked, lambda _: True)
+        check_whose_word_counts(connection, world, asked, TOLD.__contains__)
     check_reduced(told, expected, window)
 
 
@@ -102,13 +103,23 @@ def check_filters(connection: Connection, world: World, asked: Mapping[str, obje
 
 
 def check_whose_word_counts(
-    connection: Connection, world: World, asked: Mapping[str, object]
+    connection: Connection,
+    world: World,
+    asked: Mapping[str, object],
+    chosen: Callable[[str], bool],
 ) -> None:
-    """What the import tells counts where the seller's own polls tell nothing, moment by moment."""
+    """What the import tells counts where the seller's own polls tell nothing, moment by moment.
+
+    Whatever is *chosen* of the offers: those left out cover a market all the same.
+    """
     start, end = asked["start"], min(asked["end"], asked["now"])
-    got = reading.read_tracks(connection, **asked)
+    got = reading.read_tracks(
+        connection, **asked,
+        offer_filter=None if chosen("a") else lambda offer: chosen(offer.native_id),
+    )  # fmt: skip
+    assert got.spans_from is None
     counting, replaced = found(got.tracks), found(got.replaced)
-    expected = world.lowest(start, end) if start < end else {}
+    expected = world.lowest(start, end, chosen) if start < end else {}
     moments = {moment for known in world.known().values() for a, b, _ in known for moment in (a, b)}
     for moment in {start, *(m for m in moments if start <= m < end)}:
         for (told, kind), steps in expected.items():
@@ -212,7 +223,7 @@ def test_imports_that_win_over_own_polls_are_noticed(
 ) -> None:
     world = play(daemons, turns((0, "complete", "a2"), (0, "complete", "x1")))
     check(database_url, world, WHOLE, at(60))
-    monkeypatch.setattr(reading, "give_way", lambda tracks, _: reading.Reading(tracks, []))
+    monkeypatch.setattr(reading, "weigh", lambda _, tracks, now: reading.Reading(tracks, []))
     with pytest.raises(AssertionError, match="counting"):
         check(database_url, world, WHOLE, at(60))
 

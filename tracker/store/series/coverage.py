@@ -11,15 +11,17 @@ They stay in the tables, and come out as ``Reading.replaced``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracker.domain.terms import Market
 from tracker.store.reads import TERM_MARKETS, Shelf
-from tracker.store.series.keys import Ints, Reading, Track, micros_of
+from tracker.store.series.keys import Ints, Reading, Track, from_micros, micros_of
+from tracker.store.series.reduce import lowest_steps
 from tracker.store.stored import KNOWN_UNTIL_SQL, Connection, fetch, sellers_by_id
 
 
@@ -30,30 +32,43 @@ class Intervals(NamedTuple):
     ends: Ints
 
 
-_OWN = (
-    " AND n.source_id = n.seller_id AND NOT n.fallback AND n.seller_id = ANY (%(sellers)s)"
-    " AND NOT o.commitment_unknown"
-    " AND (o.commitment_hours IS NOT NULL OR o.market <> ALL (%(term_markets)s))"
+_MAKES_A_BILL = (
+    " NOT {t}.commitment_unknown"
+    " AND ({t}.commitment_hours IS NOT NULL OR {t}.market <> ALL (%(term_markets)s))"
+)
+_WANTED = (
+    " AND {t}.source_id = {t}.seller_id AND NOT {t}.fallback AND {t}.seller_id = ANY (%(sellers)s)"
+    " AND {t}.market = ANY (%(markets)s) AND"
 )
 
 
-def _own_sql(table: str, known_until: str) -> str:
+def _own_sql(table: str, keys: str, n: str, known_until: str, built: str) -> str:
+    """Whose own prices are known from when until when. *n* is the table with source and market."""
     begin = "greatest(n.valid_from, %(start)s)"
-    finish = f"least({known_until}, n.expires_at, %(end)s)"
+    finish = f"least({known_until}, {'n' if n == 'n' else 'o'}.expires_at, %(end)s)"
     return (
-        f"SELECT n.seller_id, n.market, {begin} AS begin, {finish} AS finish"
-        f" FROM {table} n JOIN offer o ON o.id = n.offer_id JOIN provider p ON p.id = n.source_id"
-        f" WHERE n.valid_from < %(end)s AND {finish} > {begin} {_OWN}"
+        f"SELECT {n}.seller_id, {n}.market, {begin} AS begin, {finish} AS finish"
+        f" FROM {table} n JOIN {keys} JOIN provider p ON p.id = {n}.source_id AND {built}"
+        f" WHERE n.valid_from < %(end)s AND {finish} > {begin}"
+        + _WANTED.format(t=n)
+        + _MAKES_A_BILL.format(t="o")
     )
 
 
+_OF_OFFERS = ("offer o ON o.id = n.offer_id", "n")
+_OF_KEYS = ("floor_key o ON o.id = n.key_id", "o")
+_CLOSED, _UNBUILT = "n.valid_to > %(start)s", "NOT p.floor_built"
 _COVERED_SQL = (
     "SELECT seller_id, market, lower(own), upper(own) FROM (SELECT seller_id, market,"
-    " unnest(range_agg(tstzrange(begin, finish))) AS own"
-    f" FROM ({_own_sql('price_span', 'n.valid_to')} AND n.valid_to > %(start)s"
-    f" UNION ALL {_own_sql('offer_now', KNOWN_UNTIL_SQL)}) spans"
-    " GROUP BY seller_id, market) covered ORDER BY 1, 2, 3"
-)
+    " unnest(range_agg(tstzrange(begin, finish))) AS own FROM ("
+    + " UNION ALL ".join((
+        f"{_own_sql('price_floor', *_OF_KEYS, 'n.valid_to', 'p.floor_built')} AND {_CLOSED}",
+        _own_sql("floor_now", *_OF_KEYS, KNOWN_UNTIL_SQL, "p.floor_built"),
+        f"{_own_sql('price_span', *_OF_OFFERS, 'n.valid_to', _UNBUILT)} AND {_CLOSED}",
+        _own_sql("offer_now", *_OF_OFFERS, KNOWN_UNTIL_SQL, _UNBUILT),
+    ))
+    + ") known GROUP BY seller_id, market) covered ORDER BY 1, 2, 3"
+)  # fmt: skip
 
 
 def coverage(
@@ -63,12 +78,13 @@ def coverage(
     end: datetime,
     now: datetime,
     sellers: Collection[str],
+    markets: Collection[str] | None = None,
 ) -> dict[Shelf, Intervals]:
     """Within the window, when each of *sellers* told prices of its own, for each of its markets.
 
     Those are the moments at which a price that makes a bill is known of any GPU: from a poll on
     until the next one that does not see it, and for no longer than the poll's time to live. A
-    market that a seller never told of itself is absent.
+    market that a seller never told of itself is absent. *markets*: None means all.
     """
     known_by = sellers_by_id(connection)
     end = min(end, now)
@@ -77,6 +93,7 @@ def coverage(
     values = {
         "start": start, "end": end, "term_markets": list(TERM_MARKETS),
         "sellers": [id_ for id_, seller in known_by.items() if seller.slug in sellers],
+        "markets": [market.value for market in Market if markets is None or market in markets],
     }  # fmt: skip
     found: dict[Shelf, list[tuple[datetime, datetime]]] = {}
     for seller_id, market, one, other in fetch(connection, _COVERED_SQL, values):
@@ -85,6 +102,42 @@ def coverage(
         shelf: Intervals(micros_of([a for a, _ in spans]), micros_of([b for _, b in spans]))
         for shelf, spans in found.items()
     }
+
+
+def weigh(connection: Connection, tracks: Sequence[Track], now: datetime) -> Reading:
+    """Which of the *tracks* counts when. Reads the store only for what they do not tell alone."""
+    if not any(track.key.gives_way for track in tracks):
+        return Reading(list(tracks), [])
+    covered = _told_themselves(tracks)
+    left = [track for track in give_way(tracks, covered).tracks if track.key.gives_way]
+    if left:
+        more = coverage(
+            connection, now=now, sellers={track.key.seller for track in left},
+            markets={track.key.market for track in left},
+            start=from_micros(min(int(track.starts[0]) for track in left)),
+            end=from_micros(max(int(track.ends[-1]) for track in left)),
+        )  # fmt: skip
+        for shelf, intervals in more.items():
+            covered[shelf] = _union([intervals, *filter(None, [covered.get(shelf)])])
+    return give_way(tracks, covered)
+
+
+def _told_themselves(tracks: Iterable[Track]) -> dict[Shelf, Intervals]:
+    """What the *tracks* themselves tell of the coverage of their markets."""
+    own: dict[Shelf, list[Intervals]] = {}
+    for key, starts, ends, *_ in tracks:
+        of_term = key.market in TERM_MARKETS and key.terms.commitment_hours is None
+        if key.source == key.seller and not (
+            key.fallback or of_term or key.terms.commitment_unknown
+        ):
+            own.setdefault((key.seller, key.market), []).append(Intervals(starts, ends))
+    return {shelf: _union(intervals) for shelf, intervals in own.items()}
+
+
+def _union(several: Sequence[Intervals]) -> Intervals:
+    starts, ends = (np.concatenate(column) for column in zip(*several, strict=True))
+    joined = lowest_steps(starts, ends, np.zeros_like(starts))
+    return Intervals(joined.starts, joined.ends)
 
 
 def give_way(tracks: Iterable[Track], covered: Mapping[Shelf, Intervals]) -> Reading:

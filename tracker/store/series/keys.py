@@ -67,10 +67,15 @@ class Track(NamedTuple):
 
 class Reading(NamedTuple):
     """What was read. ``replaced`` are the parts of tracks (imports, list prices that stand in)
-    that do not count, because the seller's own polls covered that market at the time."""
+    that do not count, because the seller's own polls covered that market at the time.
+
+    ``spans_from``: single offers were read, and before this moment not all of them are kept any
+    more, so that prices may be missing there; None where that is not so within the window.
+    """
 
     tracks: list[Track]
     replaced: list[Track]
+    spans_from: datetime | None = None
 
 
 def to_micros(moment: datetime) -> int:

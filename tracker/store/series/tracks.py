@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
+from typing import cast
 
-from tracker.store.series.coverage import Intervals, coverage, give_way
+from tracker.store.series.coverage import Intervals, coverage, give_way, weigh
 from tracker.store.series.floor import floor_tracks
 from tracker.store.series.keys import (
     FloorKey,
@@ -22,7 +23,7 @@ from tracker.store.series.keys import (
     to_micros,
 )
 from tracker.store.series.spans import OfferFilter, OfferIdentity, span_tracks
-from tracker.store.stored import Connection
+from tracker.store.stored import Connection, fetch
 
 __all__ = [
     "FloorKey",
@@ -39,6 +40,7 @@ __all__ = [
     "read_tracks",
     "span_tracks",
     "to_micros",
+    "weigh",
 ]
 
 
@@ -60,6 +62,7 @@ def read_tracks(
 
     The arguments are those of ``span_tracks``; only the last three make it read single offers.
     """
+    spans_from = None
     if regions is None and countries is None and offer_filter is None:
         tracks = floor_tracks(
             connection, start=start, end=end, now=now, gpu_keys=gpu_keys, sellers=sellers,
@@ -71,8 +74,14 @@ def read_tracks(
             markets=markets, tiers=tiers, regions=regions, countries=countries,
             offer_filter=offer_filter,
         )  # fmt: skip
-    replaceable = {track.key.seller for track in tracks if track.key.gives_way}
-    if not replaceable:
-        return Reading(tracks, [])
-    covered = coverage(connection, start=start, end=end, now=now, sellers=replaceable)
-    return give_way(tracks, covered)
+        spans_from = _spans_from(connection, start)
+    return weigh(connection, tracks, now)._replace(spans_from=spans_from)
+
+
+def _spans_from(connection: Connection, start: datetime) -> datetime | None:
+    """From when on the spans of all sources are there, if that is after *start*."""
+    [(moment,)] = fetch(
+        connection, "SELECT max(spans_from) FROM provider WHERE spans_from > %(start)s",
+        {"start": start},
+    )  # fmt: skip
+    return cast("datetime | None", moment)
