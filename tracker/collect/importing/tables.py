@@ -1,0 +1,158 @@
+"""Tables as rows of text cells, whatever file they are in: CSV, newline-delimited JSON, Parquet.
+
+Nothing is held but the row at hand. Numbers keep their digits: they are never read as floats
+(Parquet's own floats excepted, which have no others).
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+_GZIP = b"\x1f\x8b"
+_MAX_CELL = 1_000_000  # characters
+_BATCH = 10_000  # rows of Parquet at once
+
+
+class BadTable(ValueError):
+    """A file that cannot be read as a table. The message is one line and names the file."""
+
+
+class Table(NamedTuple):
+    """``rows`` yields (number of the row from 1, its cells in the order of ``header``)."""
+
+    header: Sequence[str]
+    rows: Iterator[tuple[int, Sequence[str]]]
+
+
+@contextmanager
+def open_table(path: Path, kind: str, wanted: Sequence[str] = ()) -> Iterator[Table]:
+    """The table in *path*; *kind* is ``csv``, ``ndjson`` or ``parquet``.
+
+    *wanted* are the columns that newline-delimited JSON and Parquet are read for (none: all of the
+    first row's). A folder of Parquet files is one table. Raises BadTable.
+    """
+    if kind == "parquet":
+        yield _parquet(path, wanted)
+        return
+    try:
+        with path.open("rb") as raw:
+            zipped = raw.peek(2).startswith(_GZIP)
+            binary: IO[bytes] = gzip.open(raw) if zipped else raw  # noqa: SIM115 (closed with raw)
+            with io.TextIOWrapper(binary, "utf-8-sig", errors="replace", newline="") as text:
+                yield _csv(text, path) if kind == "csv" else _ndjson(text, path, wanted)
+    except (OSError, EOFError, zlib.error) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "damaged gzip"
+        raise BadTable(f"{path}: {reason}") from None
+
+
+def _csv(text: IO[str], path: Path) -> Table:
+    csv.field_size_limit(_MAX_CELL)
+    reader = csv.reader(text)
+    try:
+        header = next(reader)
+    except StopIteration:
+        raise BadTable(f"{path}: empty") from None
+    except csv.Error as error:
+        raise BadTable(f"{path}: not a CSV table: {error}") from None
+
+    def rows() -> Iterator[tuple[int, Sequence[str]]]:
+        number = 0
+        try:
+            for row in reader:
+                if row:
+                    number += 1
+                    yield number, row
+        except csv.Error as error:
+            raise BadTable(f"{path} line {reader.line_num}: not a CSV table: {error}") from None
+
+    return Table([name.strip() for name in header], rows())
+
+
+def _ndjson(text: IO[str], path: Path, wanted: Sequence[str]) -> Table:
+    lines = (line for line in text if line.strip())
+    first = next(lines, None)
+    if first is None:
+        raise BadTable(f"{path}: empty")
+    header = list(wanted) or list(_object(first, path, 1))
+
+    def rows() -> Iterator[tuple[int, Sequence[str]]]:
+        for number, line in enumerate(chain([first], lines), 1):
+            yield number, _cells(_object(line, path, number), header)
+
+    return Table(header, rows())
+
+
+def _object(line: str, path: Path, number: int) -> dict[str, Any]:
+    try:
+        found = json.loads(line, parse_float=str, parse_int=str)
+    except ValueError:
+        raise BadTable(f"{path} row {number}: not a line of JSON") from None
+    if not isinstance(found, dict):
+        raise BadTable(f"{path} row {number}: not a JSON object")
+    return found
+
+
+def _cells(row: dict[str, Any], header: Sequence[str]) -> list[str]:
+    return [text(row.get(name)) for name in header]
+
+
+def _parquet(path: Path, wanted: Sequence[str]) -> Table:
+    try:
+        import pyarrow
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise BadTable("Parquet needs pyarrow; install it with: pip install 'gpucost[parquet]'") \
+            from None  # fmt: skip
+    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+    if not files:
+        raise BadTable(f"{path}: no Parquet file in it")
+    try:
+        opened = [parquet.ParquetFile(file) for file in files]
+    except (OSError, pyarrow.ArrowException) as error:
+        raise BadTable(f"{path}: not Parquet: {str(error).splitlines()[0][:120]}") from None
+    header = list(wanted) or opened[0].schema_arrow.names
+
+    def rows() -> Iterator[tuple[int, Sequence[str]]]:
+        number = 0
+        for file in opened:
+            present = [name for name in header if name in file.schema_arrow.names]
+            for batch in file.iter_batches(_BATCH, columns=present):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield number, _cells(row, header)
+            file.close()
+
+    return Table(header, rows())
+
+
+def text(value: Any) -> str:
+    """A cell as CSV has it: nothing for None, UTC times, decimals in full, JSON for lists."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        moment = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        return moment.isoformat().replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, float):
+        return format(Decimal(repr(value)), "f") if value == value else ""
+    if isinstance(value, list | tuple | dict):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value)
