@@ -37,6 +37,7 @@ def test_what_is_packed_comes_back(rows: list[tuple[int, ...]]):
     steps = packed(rows)
     back = unpack(pack(steps))
     assert as_rows(back) == as_rows(steps)
+    assert len(back) == len(steps) == len(rows)
     assert {column.dtype for column in back} == {np.dtype(np.int64)}
     order = list(zip(back.key_ids.tolist(), back.starts.tolist(), strict=True))
     assert order == sorted(order)

@@ -36,6 +36,10 @@ class PackedSteps(NamedTuple):
     micro_usd: Ints
     offer_ids: Ints
 
+    def __len__(self) -> int:
+        """The number of steps, not that of columns."""
+        return len(self.starts)
+
 
 def pack(steps: PackedSteps) -> bytes:
     """The *steps*, in any order, as bytes. Raises ValueError for negative prices or ids."""
