@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tracker.cli import goals, render, units, words
 from tracker.domain.break_even import break_even_is_unknown
 from tracker.domain.money import from_micro_usd
+from tracker.domain.terms import OWN
 from tracker.report.filters import known_at
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def row(r: Row, now: datetime) -> dict[str, Any]:
         "gpus": render.quantity(o.gpu_count),
         "provider": o.provider,
         "source": o.source,
+        "owned": o.source == OWN,
         "upstream": o.upstream,
         "offer_id": o.native_id,
         "region": o.region,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tracker.app import App, NothingRecorded, job_names
+from tracker.app.kept import names as kept_names
 from tracker.cli import render
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_ONLY_STALE, EXIT_USAGE, Exit
 from tracker.cli.options import (
@@ -131,7 +132,7 @@ def wanted_job(app: App, name: str | None, options: Mapping[str, Any]) -> Job:
     hours_text = ",".join(options["hours_texts"]) if options["hours_texts"] else None
     try:
         if name is not None:
-            readable(name)
+            readable(name, app)
             job = app.job(name)
         elif hours_text is not None:
             job = Job(name="hours", title="Job", hours={})
@@ -171,7 +172,7 @@ def _downloading(job: Job, options: Mapping[str, Any]) -> Job:
     return replace(job, download=known)
 
 
-def readable(name: str) -> None:
+def readable(name: str, app: App) -> None:
     """Refuse a path that is no ordinary small file before anybody reads it."""
     try:
         found = Path(name).expanduser().stat()
@@ -179,7 +180,7 @@ def readable(name: str) -> None:
         if getattr(error, "errno", None) == errno.ENAMETOOLONG:
             raise Exit(EXIT_USAGE, f"no job is called {name[:40]}…: too long a name") from None
         return  # no file: a job's name, or a path whose reading tells what is wrong
-    if stat.S_ISDIR(found.st_mode) and name.lower() not in job_names():
+    if stat.S_ISDIR(found.st_mode) and name.lower() not in {*job_names(), *kept_names(app)}:
         raise Exit(EXIT_USAGE, f"{name}: is a folder; name a job file in it")
     if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
         raise Exit(EXIT_USAGE, f"{name}: not an ordinary file")
@@ -221,6 +222,7 @@ def answer_on(
     names = filters.gpus or (tuple(job.hours) if job.task is None else ())
     wanted = frozenset().union(*(app.catalogue.select(name) for name in names)) if names else None
     asked = ask(connection, filters, wanted, now, as_of)
+    asked = app.with_owned(asked, wanted, now, past=as_of is not None)
     discounts = DiscountBook.at(reads.discounts(connection, now), now)
     report = cheapest_report(
         asked.offers, job, filters._replace(gpus=names), app.catalogue, now,
@@ -230,6 +232,7 @@ def answer_on(
         compare=_pair(app, job, options["compare"]),
         goal=Goal(options.get("goal", Goal.CHEAPEST)), pareto="goal" in options,
     )  # fmt: skip
+    report = app.at_site(report)
     return report if asked.total else report._replace(begins_at=reads.first_poll_at(connection))
 
 

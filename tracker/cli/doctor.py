@@ -100,7 +100,8 @@ def _configuration(app: App) -> Iterator[Finding]:
 
     path = app.boot.config_path
     yield OK, "configuration", f"{path}" if path else "no gpucost.toml; defaults and variables"
-    _ = app.settings, app.catalogue  # both raise with one line when something is wrong
+    # Each raises with one line when something is wrong.
+    _ = app.settings, app.catalogue, app.owned(datetime.now(UTC))
     for name in unknown_variables():
         yield WARN, "configuration", f"the variable {name} means nothing to gpucost"
 

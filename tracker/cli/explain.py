@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,6 +29,8 @@ def explain(obj: dict[str, Any], offer: str, output: str) -> None:
     from tracker.report.explain import Ambiguous, explain_offer
 
     app = App(obj["config"])
+    if app.boot.own and _owned(app, offer, output):
+        return
     try:
         with app.reading() as connection:
             found = explain_offer(connection, offer, app.catalogue, app.rules(), datetime.now(UTC))
@@ -41,6 +44,30 @@ def explain(obj: dict[str, Any], offer: str, output: str) -> None:
         render.print_json(_document(found))
     else:
         _print(found)
+
+
+def _owned(app: App, reference: str, output: str) -> bool:
+    """Explain a machine of one's own; False where *reference* is none."""
+    from tracker.report.owned import find_owned
+
+    now = datetime.now(UTC)
+    app.owned(now)  # says in one line what is wrong with one
+    found = find_owned(reference, app.boot.own, app.catalogue, now)
+    if found is None:
+        return False
+    offer, why = found
+    row = bills.offer_row(offer, now, stale=False)
+    if output == "json":
+        document = {"offer": row, "live": True, "stale": False, "words": why, "quarantine": []}
+        render.print_json(document)
+        return True
+    render.say("Offer")
+    render.say(f"{row['offer']}  own {offer.native_id}: {row['gpus']} x {offer.gpu_key}", indent=2)
+    price = render.usd(Decimal(row["price_usd_per_machine_hour"]), 6)
+    render.say(f"{price} per machine-hour, as configured now; no history", indent=2)
+    render.say("Said by gpucost.toml")
+    render.say(why, indent=2)
+    return True
 
 
 def _document(e: Explanation | HeldExplanation) -> dict[str, Any]:

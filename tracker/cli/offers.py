@@ -104,6 +104,7 @@ def _offers(app: App, filters: Filters, options: dict[str, Any]) -> None:
         check_providers(connection, filters.providers)
         check_tiers(connection, filters.tiers)
         asked = ask(connection, filters, wanted, now, as_of)
+        asked = app.with_owned(asked, wanted, now, past=as_of is not None)
         begins = None if asked.total else reads.first_poll_at(connection)
     selection = select(
         asked.offers, filters, app.catalogue, now,

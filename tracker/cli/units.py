@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from tracker.cli import render, words
+from tracker.domain.energy import per_watt
 
 if TYPE_CHECKING:
     from tracker.report.beside import Beside
@@ -29,6 +30,9 @@ def values(r: Row) -> dict[str, Any]:
         "low_kwh": render.quantity(found.low_kwh),
         "high_kwh": render.quantity(found.high_kwh),
         "energy_assumptions": list(found.energy_assumptions),
+        "co2_kg": render.quantity(found.co2_kg),
+        "tokens_per_kwh": render.quantity(found.tokens_per_kwh),
+        "tokens_per_second_per_watt": _per_watt(found),
         "usd_per_request": small_usd(found.usd_per_request),
         "usd_per_million_input": small_usd(found.usd_per_million_input),
         "usd_per_million_output": small_usd(found.usd_per_million_output),
@@ -36,6 +40,13 @@ def values(r: Row) -> dict[str, Any]:
         "utilisation": render.quantity(found.utilisation),
         "usd_per_completed": small_usd(found.usd_per_completed),
     }
+
+
+def _per_watt(found: Beside) -> float | None:
+    """Tokens a second for each watt, to six digits."""
+    if found.tokens_per_kwh is None:
+        return None
+    return float(f"{per_watt(found.tokens_per_kwh):.6g}")
 
 
 def small_usd(value: Decimal | None) -> str | None:
@@ -51,7 +62,11 @@ def lines(r: Row) -> Iterable[str]:
     if found.kwh is not None:
         span = f"{found.low_kwh:,.3g} to {found.high_kwh:,.3g}"
         why = "; ".join(found.energy_assumptions)
-        yield f"energy: {found.kwh:,.3g} kWh ({span}; {why})"
+        co2 = "" if found.co2_kg is None else f", {found.co2_kg:,.3g} kg of CO2"
+        yield f"energy: {found.kwh:,.3g} kWh ({span}; {why}){co2}"
+    if found.tokens_per_kwh is not None:
+        each = f"{_per_watt(found):,.3g} tokens a second for each watt"
+        yield f"work per watt: {each}, {found.tokens_per_kwh:,.0f} tokens per kWh"
     for name, value in prices(found):
         yield f"{name}: {_least(r)}${small_usd(value)}"
     if found.usd_per_month is not None:

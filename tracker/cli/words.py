@@ -10,6 +10,7 @@ from tracker.domain.break_even import Bound, BreakEven, break_even_is_unknown
 from tracker.domain.cost import Bill, LineKind, separate_machines
 from tracker.domain.money import HOURS_PER_MONTH
 from tracker.domain.pareto import Goal
+from tracker.domain.terms import OWN
 
 if TYPE_CHECKING:
     from tracker.report.cheapest import CheapestReport, Comparison, Row
@@ -98,6 +99,11 @@ def remarks(report: CheapestReport) -> Iterable[str]:
     if any(dated):
         yield _of_typed([r for r in rows if r.offer.valid_as_of is not None], every=all(dated))
     yield from _of_terms(rows)
+    if any(r.offer.source == OWN for r in rows):
+        yield (
+            f"{OWN}: a machine of yours, at its electricity and the wear set aside. What it cost "
+            "is not in it: gpucost own weighs buying against renting."
+        )
     spot = [r for r in rows if r.offer.market == "spot"]
     if any(r.estimate.interrupted is not None for r in spot):
         yield from _of_interruptions(spot)

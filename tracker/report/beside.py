@@ -33,7 +33,8 @@ class Beside(NamedTuple):
     where the speeds of reading and writing are not known apart, the prompts are paid for with the
     output and ``usd_per_million_input`` is None. ``usd_per_month`` is the bill of a month of 730
     hours of service at the rate asked for, ``utilisation`` the share of it that the machines are
-    busy. ``usd_per_completed``: a job of the batch.
+    busy. ``usd_per_completed``: a job of the batch. ``co2_kg``
+    and ``tokens_per_kwh`` (of inference those put out) come with the place (``site.at_site``).
     """
 
     kwh: Decimal | None = None
@@ -46,6 +47,8 @@ class Beside(NamedTuple):
     usd_per_month: Decimal | None = None
     utilisation: Decimal | None = None
     usd_per_completed: Decimal | None = None
+    co2_kg: Decimal | None = None
+    tokens_per_kwh: Decimal | None = None
 
 
 def beside(

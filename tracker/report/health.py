@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from tracker.domain.terms import OWN
 from tracker.store import reads
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def check_providers(connection: psycopg.Connection[Any], names: Iterable[str]) -
     names = tuple(names)
     if not names:
         return
-    known = {provider.slug for provider in reads.providers(connection)}
+    known = {OWN, *(provider.slug for provider in reads.providers(connection))}
     if known.issuperset(names):
         return
     import difflib

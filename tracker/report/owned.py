@@ -26,6 +26,7 @@ PAST = "of your own, known for now only"
 
 _LONG = timedelta(days=3650)  # what one owns is not stale: nobody has to confirm it
 _ZERO = Decimal(0)
+_LEAST_DIGITS = 4
 
 
 def owned_offers(
@@ -68,6 +69,20 @@ def pues(machines: Iterable[Owned]) -> dict[str, Decimal]:
 def is_owned(offer: StoredOffer) -> bool:
     """Whether *offer* is a machine that one owns."""
     return offer.source == OWN
+
+
+def find_owned(
+    reference: str, machines: Iterable[Owned], catalogue: Catalogue, now: datetime
+) -> tuple[StoredOffer, str] | None:
+    """The offer that *reference* means, as in ``reads.find_offer``, and the way to its price."""
+    digits, name = reference.lower(), reference.removeprefix(f"{OWN}/")
+    for owned in machines:
+        for offer in owned_offers([owned], catalogue, now):
+            by_key = len(digits) >= _LEAST_DIGITS and offer.key.hex().startswith(digits)
+            if by_key or offer.native_id == name:
+                share = "" if offer.gpu_count == owned.gpus else f"; {offer.native_id}: its share"
+                return offer, why(owned, catalogue) + share
+    return None
 
 
 def why(owned: Owned, catalogue: Catalogue) -> str:
