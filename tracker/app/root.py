@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from tracker.http import Client, HostGate, ResponseCache
     from tracker.notify import Channel, ChannelProblem
     from tracker.provider import Provider, ProviderConfig
+    from tracker.report.asked import Asked
+    from tracker.report.cheapest import CheapestReport
     from tracker.settings import Settings
     from tracker.store.embedded import Embedded
     from tracker.store.polls import Recorder
@@ -87,6 +89,25 @@ class App:
             return owned_offers(self.boot.own, self.catalogue, now)
         except ValueError as error:
             raise SettingsError(f"own: {error}") from None
+
+    def with_owned(
+        self, asked: Asked, gpu_keys: Collection[str] | None, now: datetime, *, past: bool
+    ) -> Asked:
+        """*asked* with the GPUs that one owns beside the rented ones. Raises SettingsError."""
+        if not self.boot.own:
+            return asked
+        from tracker.report.owned import beside_rented
+
+        return beside_rented(asked, self.owned(now), gpu_keys, past=past)
+
+    def at_site(self, report: CheapestReport) -> CheapestReport:
+        """*report* with the energy of its rows as it is where the jobs run."""
+        if report.job.task is None:
+            return report
+        from tracker.report.owned import pues
+        from tracker.report.site import at_site
+
+        return at_site(report, self.boot.site, pues(self.boot.own))
 
     # -- database ------------------------------------------------------------------------------
 
