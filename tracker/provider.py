@@ -217,6 +217,7 @@ class Provider(Generic[C]):
     """One provider: its name (slug), how often to poll, its facts and its two functions.
 
     ``min_seconds_between_requests`` holds per host. ``poll_deadline`` bounds the whole poll.
+    ``patience`` is how long one answer may take where a service needs longer than ``[http]`` says.
     """
 
     name: str
@@ -227,6 +228,7 @@ class Provider(Generic[C]):
     parse: Callable[[Sequence[Payload]], Parsed]
     min_seconds_between_requests: float = 0.0
     poll_deadline: timedelta = timedelta(seconds=120)
+    patience: timedelta = timedelta(0)
 
 
 def load_json(payload: Payload) -> Any:

@@ -34,12 +34,13 @@ def make_client(
     """
     http = settings.http
     allowed_s = settings.poll_deadline_seconds or provider.poll_deadline.total_seconds()
+    patience_s = provider.patience.total_seconds()
     return Client(
         user_agent=user_agent(http.user_agent_contact),
         limits=Limits(
             connect_s=http.connect_seconds,
-            read_s=http.read_seconds,
-            total_s=http.total_seconds,
+            read_s=max(http.read_seconds, patience_s),
+            total_s=max(http.total_seconds, patience_s),
             stream_total_s=http.stream_total_seconds,
             attempts=http.attempts,
             max_retry_after_s=http.max_retry_after_seconds,
