@@ -1,12 +1,13 @@
-"""Jobs: the built-in ones, those in files, and what is known for reading them."""
+"""Jobs: the built-in ones, those that one keeps, those in files, and how they are read."""
 
 from __future__ import annotations
 
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tracker import data
+from tracker.app import kept
 from tracker.domain.job import Job, JobError
 from tracker.domain.job_text import job_from_text
 
@@ -25,23 +26,59 @@ def job_names() -> list[str]:
 
 
 def find_job(reference: str, app: App) -> Job:
-    """A built-in job by name, or a TOML file by path. Raises JobError."""
+    """A job by the name of a built-in or a kept one, or a TOML file by path. Raises JobError."""
+    text, folder = _source(reference, app)
+    if folder is None:  # shipped, and known to be right
+        return job_from_text(text, app.catalogue, _Knowledge(app))
+    try:
+        return job_from_text(text, app.catalogue, _Knowledge(app, folder))
+    except JobError as error:
+        raise JobError(f"{reference}: {error}") from None
+
+
+def _source(reference: str, app: App) -> tuple[str, Path | None]:
+    """The text of a job, and the folder that paths in it start from (None: of a built-in one)."""
     import difflib
 
-    known = job_names()
-    if reference.lower() in known:
-        text = data.text(f"jobs/{reference.lower()}.toml")
-        return job_from_text(text, app.catalogue, _Knowledge(app))
-    path = _path(reference)
+    known, name = job_names(), reference.lower()
+    if name in known:
+        return data.text(f"jobs/{name}.toml"), None
+    path = kept.path_of(name, app) or _path(reference)
     if path.suffix == ".toml" or path.is_file():
         try:
-            beside = _Knowledge(app, path.parent)
-            return job_from_text(_job_text(path), app.catalogue, beside)
+            return _job_text(path), path.parent
         except JobError as error:
             raise JobError(f"{reference}: {error}") from None
-    near = difflib.get_close_matches(reference.lower(), known, n=2, cutoff=0.4)
+    near = difflib.get_close_matches(name, [*known, *kept.names(app)], n=2, cutoff=0.4)
     hint = f"did you mean {' or '.join(near)}?" if near else f"built in: {', '.join(known)}"
     raise JobError(f"no job is called {reference!r}; {hint}")
+
+
+class Kept(NamedTuple):
+    """A job that can be kept: its text, and where."""
+
+    job: Job
+    text: str
+    path: Path
+
+
+def to_keep(reference: str, app: App, name: str | None = None) -> Kept:
+    """The job at *reference* (a file, or a job's name) as it is kept, under its own *name* or
+    another. Raises JobError where it cannot be used."""
+    import tomllib
+
+    text, folder = _source(reference, app)
+    if name is not None:
+        text = kept.renamed(text, name)
+    try:
+        if folder is not None:
+            text = kept.with_config(text, tomllib.loads(text), folder)
+        job = job_from_text(text, app.catalogue, _Knowledge(app, folder))
+        return Kept(job, text, kept.place_for(job.name, app, job_names()))
+    except tomllib.TOMLDecodeError as error:
+        raise JobError(f"{reference}: not TOML: {error}") from None
+    except JobError as error:
+        raise JobError(f"{reference}: {error}") from None
 
 
 def mistakes_in(reference: str, app: App) -> list[str]:
@@ -51,7 +88,7 @@ def mistakes_in(reference: str, app: App) -> list[str]:
     try:
         find_job(reference, app)
     except JobError as error:
-        path = _path(reference)
+        path = kept.path_of(reference.lower(), app) or _path(reference)
         try:
             text = _job_text(path)
         except JobError:

@@ -57,7 +57,7 @@ def estimate(obj: dict[str, Any], /, job: str, **options: Any) -> None:
     app = App(obj["config"])
     names = tuple(name for group in options["gpu"] for name in group)
     try:
-        readable(job)
+        readable(job, app)
         wanted = app.job(job)
         found, remark = _found(
             app, _with_count(wanted, options["gpus"]), names, not options["no_prices"]

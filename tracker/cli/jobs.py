@@ -1,4 +1,4 @@
-"""``gpucost jobs``: the jobs there are, what they assume, and whether a file is one."""
+"""``gpucost jobs``: the jobs there are, what they assume, whether a file is one, and one's own."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from tracker.app import App, job_names
-from tracker.cli import render
+from tracker.app import App
+from tracker.cli import keeping, render
 from tracker.cli.cheapest import readable
-from tracker.cli.exits import EXIT_USAGE, Exit
+from tracker.cli.exits import EXIT_NO_MATCH, EXIT_USAGE, Exit
 from tracker.cli.options import Positive
 from tracker.domain.job import Job, JobError, RuntimeEstimate
 
@@ -20,26 +20,65 @@ _OUTPUT = click.option(
     help="What to print.",
 )  # fmt: skip
 _PERCENT = click.FloatRange(0, 100)
-_COLUMNS = (render.Column("JOB"), render.Column("KIND", 1), render.Column("TITLE"))
+_COLUMNS = (
+    render.Column("JOB"), render.Column("KIND", 1), render.Column("FROM", 2),
+    render.Column("TITLE"),
+)  # fmt: skip
 
 
 @click.group(context_settings=_CONTEXT)
 def jobs() -> None:
-    """Jobs: the built-in ones, what one assumes, and whether a file is one."""
+    """Jobs: the built-in ones and your own, what one assumes, and whether a file is one."""
 
 
 @jobs.command("list")
 @_OUTPUT
 @click.pass_obj
 def list_(obj: dict[str, Any], output: str) -> None:
-    """The built-in jobs."""
-    app = App(obj["config"])
-    found = [app.job(name) for name in job_names()]
+    """The jobs known by name: the built-in ones, and those that you keep."""
+    rows = [
+        {"job": name, "kind": None if job is None else _kind(job), "from": origin,
+         "title": None if job is None else job.title, "problem": problem}
+        for name, origin, job, problem in keeping.listed(App(obj["config"]))
+    ]  # fmt: skip
     if output == "json":
-        rows = [{"job": job.name, "kind": _kind(job), "title": job.title} for job in found]
         render.print_json({"jobs": rows})
         return
-    render.print_table(_COLUMNS, [[job.name, _kind(job), job.title] for job in found])
+    render.print_table(
+        _COLUMNS,
+        [
+            [row["job"], row["kind"] or render.DASH, row["from"],
+             row["title"] or f"cannot be used: {row['problem']}"]
+            for row in rows
+        ],
+    )  # fmt: skip
+
+
+@jobs.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE|JOB…")
+@click.option("--name", help="Keep it under this name instead of its own.")
+@click.option("--replace", is_flag=True, help="Put it in the place of one that is kept.")
+@click.pass_obj
+def add(obj: dict[str, Any], files: tuple[str, ...], name: str | None, replace: bool) -> None:
+    """Keep jobs, so that they are known by name from then on.
+
+    Each FILE is judged first, and all are kept or none. With --name a copy of a built-in JOB can be
+    kept, to be changed.
+    """
+    app = App(obj["config"])
+    for file in files:
+        readable(file, app)
+    for line in keeping.add(app, files, name, replace=replace):
+        render.say(line)
+
+
+@jobs.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@click.pass_obj
+def remove(obj: dict[str, Any], names: tuple[str, ...]) -> None:
+    """Forget jobs that were kept. The file that one was added from is not touched."""
+    for line in keeping.remove(App(obj["config"]), names):
+        render.say(line)
 
 
 @jobs.command()
@@ -47,11 +86,26 @@ def list_(obj: dict[str, Any], output: str) -> None:
 @_OUTPUT
 @click.pass_obj
 def show(obj: dict[str, Any], job: str, output: str) -> None:
-    """What JOB (a name or a file) is, and what it assumes."""
-    found = _read(App(obj["config"]), job)
+    """What JOB (a name or a file) is, what it assumes, and what was measured of it."""
+    app = App(obj["config"])
+    found = _read(app, job)
+    runs, remark = keeping.measurements(app, found)
+    measured = keeping.measured_values(found, runs)
     if output == "json":
-        render.print_json(_document(found))
+        render.print_json({**_document(found), "measurements": measured, "remark": remark})
         return
+    _show(found)
+    if measured:
+        render.say()
+        render.say("Measured")
+        for gpu, text in keeping.measured_lines(measured):
+            render.say(f"{gpu:<20} {text}", indent=2)
+    if remark:
+        render.say()
+        render.say(remark)
+
+
+def _show(found: Job) -> None:
     render.say(f"{found.name}: {found.title}")
     if found.description:
         render.say(found.description)
@@ -79,7 +133,7 @@ def show(obj: dict[str, Any], job: str, output: str) -> None:
 def check(obj: dict[str, Any], files: tuple[str, ...]) -> None:
     """Whether each FILE is a job that can be used; a line for each mistake says what to change."""
     app = App(obj["config"])
-    wrong = 0
+    wrong = unfit = 0
     for file in files:
         try:
             found = _read(app, file)
@@ -88,9 +142,16 @@ def check(obj: dict[str, Any], files: tuple[str, ...]) -> None:
             for line in _mistakes(app, file) or [error.message or ""]:
                 render.say(f"{file}: not usable: {line.removeprefix(f'{file}: ')}")
         else:
-            render.say(f"{file}: ok: {_summary(app, found)}")
+            why = keeping.nowhere(app, found)
+            unfit += why is not None
+            render.say(f"{file}: ok: {_summary(app, found)}" + (f"; {why}" if why else ""))
     if wrong:
         raise Exit(EXIT_USAGE, f"{wrong} of {render.counted(len(files), 'file')} cannot be used")
+    if unfit:
+        runs = "runs" if unfit == 1 else "run"
+        raise Exit(
+            EXIT_NO_MATCH, f"{unfit} of {render.counted(len(files), 'file')} {runs} on no known GPU"
+        )
 
 
 @jobs.command()
@@ -126,14 +187,14 @@ def _mistakes(app: App, file: str) -> list[str]:
     from tracker.app.jobs import mistakes_in
 
     try:
-        readable(file)
+        readable(file, app)
         return mistakes_in(file, app)
     except (Exit, JobError):
         return []
 
 
 def _read(app: App, name: str) -> Job:
-    readable(name)
+    readable(name, app)
     try:
         return app.job(name)
     except JobError as error:
