@@ -20,6 +20,7 @@ from tests.support.fixtures import Case, cases
 from tests.support.providers import OURS
 from tracker import registry
 from tracker.collect import Digest, digest
+from tracker.domain.normalize import FxRate
 from tracker.domain.quality import Known, Rules
 from tracker.provider import ParseError, Payload, Provider
 
@@ -36,10 +37,15 @@ FOREIGN = [
     b'"text"',
 ]
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
+# Round ones, so that the prices of a fixture can be reckoned by hand.
+RATES = {
+    currency: FxRate(Decimal(usd), NOW.date())
+    for currency, usd in {"EUR": "1.10", "INR": "0.012", "CNY": "0.14"}.items()
+}
 
 
 def _digest(provider: Provider[Any], payloads: list[Payload]) -> Digest:
-    return digest(provider, payloads, catalogue(), fx={}, known=Known(), rules=Rules())
+    return digest(provider, payloads, catalogue(), fx=RATES, known=Known(), rules=Rules())
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
