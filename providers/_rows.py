@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from tracker.provider import parse_decimal
+from tracker.provider import Availability, parse_decimal
 
 _MAGNITUDE = 12  # powers of ten, either way: nothing that is sold is larger or smaller
 _SAMPLE_CHARACTERS = 200
@@ -37,6 +37,13 @@ def amount(row: Mapping[str, Any], name: str) -> Decimal | None:
     if found is not None and found < 0:
         raise BadRow(f"{name} is negative")
     return found
+
+
+def in_stock(flag: Any) -> Availability:
+    """Yes for true, no for false, and unknown for whatever is neither."""
+    if not isinstance(flag, bool):
+        return Availability.UNKNOWN
+    return Availability.YES if flag else Availability.NO
 
 
 def sample(row: Any) -> str:

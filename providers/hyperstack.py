@@ -18,9 +18,8 @@ from typing import Any
 
 from providers._countries import country_of
 from providers._hyperstack_page import read_page
-from providers._rows import BadRow, amount, sample
+from providers._rows import BadRow, amount, in_stock, sample
 from tracker.provider import (
-    Availability,
     Extras,
     Facts,
     FetchError,
@@ -222,7 +221,6 @@ def _offer(
         raise BadRow("no price for its GPU")
     used.add(gpu)
     region = _text(row, "region_name")
-    there = row.get("stock_available")
     disk = sum(filter(None, (amount(row, "disk"), amount(row, "ephemeral"))), Decimal(0))
     return ListedOffer(
         source_id=name,
@@ -238,9 +236,7 @@ def _offer(
         ram_gib=amount(row, "ram") or None,
         terms=Terms(billing_increment_seconds=60, disk_included_gb=disk or None),
         extras=Extras(
-            availability={True: Availability.YES, False: Availability.NO}.get(
-                there if isinstance(there, bool) else None, Availability.UNKNOWN
-            ),
+            availability=in_stock(row.get("stock_available")),
             stock_count=stock.get((region or "", gpu, f"{count.normalize():f}x")),
             disk_gb=disk or None,
         ),

@@ -15,7 +15,7 @@ from typing import Any
 
 from providers._countries import country_of
 from providers._flight import objects, unescaped
-from providers._rows import BadRow, amount, sample
+from providers._rows import BadRow, amount, in_stock, sample
 from providers._upstreams import upstream_of
 from tracker.provider import (
     Availability,
@@ -202,7 +202,7 @@ def _nvlink(names: Sequence[str | None], facts: Mapping[str, Any]) -> bool:
 
 def _regions(found: Any) -> Iterator[tuple[str | None, str | None, Availability]]:
     """Region, country and stock. A type without regions is listed, and its stock is not said."""
-    places = [place for place in found if isinstance(place, dict)] if _is_list(found) else []
+    places = [p for p in found if isinstance(p, dict)] if isinstance(found, list) else []
     if not places:
         yield None, None, Availability.UNKNOWN
     for place in places:
@@ -210,15 +210,7 @@ def _regions(found: Any) -> Iterator[tuple[str | None, str | None, Availability]
         shown = _text(place, "display_name") or ""
         before = shown.partition(",")[0]
         country = country_of(before) or country_of(re.sub(r"[-_ ]?\d+$", "", before))
-        yes = place.get("available")
-        stock = {True: Availability.YES, False: Availability.NO}.get(
-            yes if isinstance(yes, bool) else None, Availability.UNKNOWN
-        )
-        yield region, country, stock
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list)
+        yield region, country, in_stock(place.get("available"))
 
 
 provider = Provider(

@@ -197,7 +197,7 @@ def _offers(
             listed = [
                 _offer(plan, market, usd, place, countries.get(place or ""), stock)
                 for market, usd in _prices(row, rejected)
-                for place in _locations(row) or [None]
+                for place in _locations(row) or (None,)
             ]
         except BadRow as bad:
             rejected.append(Rejected(str(bad), sample(row)))
