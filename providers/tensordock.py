@@ -155,7 +155,7 @@ def _offers(place: Mapping[str, Any], gpu: Any) -> Iterator[ListedOffer]:
     )
     if vcpu is None or ram is None or storage is None:
         raise BadRow("no price for vCPUs, RAM or storage")
-    for count in (n for n in COUNTS if n <= max(largest, 1)):
+    for count in (n for n in COUNTS if n <= max(largest, Decimal(1))):
         cpus, memory, disk = _machine(gpu, count, in_stock=largest > 0)
         usd = count * price + cpus * vcpu + memory * ram + disk * storage
         city = ", ".join(filter(None, (_text(place, "city"), _text(place, "stateprovince"))))
