@@ -44,6 +44,7 @@ e2e: $(VENV)/.dev ## crash, soak and load tests (longer)
 bench: $(VENV)/.bench ## ratios against named yardsticks, and how right estimated hours are
 	@$(BIN)/python -m benchmarks.ingest
 	@$(BIN)/python -m benchmarks.cli
+	@$(BIN)/python -m benchmarks.estimate
 	@$(BIN)/python -m benchmarks.accuracy
 
 docs: $(VENV)/.dev ## rewrite what comes of the code and data: pages on providers, models and metrics, gpus.json

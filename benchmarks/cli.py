@@ -57,7 +57,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=11, help="processes of each kind (11)")
     parser.add_argument("--offers", type=int, default=20_000, help="live offers (20000)")
     options = parser.parse_args()
-    if not Path(_gpucost()).exists():
+    if not Path(gpucost()).exists():
         raise SystemExit("gpucost is not installed beside this interpreter: make bench")
     account = choose_account(None)
     with tempfile.TemporaryDirectory(prefix="gpucost-bench-", dir="/tmp") as scratch:
@@ -120,24 +120,25 @@ def environment(folder: Path) -> dict[str, str]:
 
 def commands() -> dict[str, list[str]]:
     """The processes measured, by the name in the table. The first is what all Python pays."""
-    gpucost = _gpucost()
-    cheapest = [gpucost, "cheapest", "bert-large"]
+    program = gpucost()
+    cheapest = [program, "cheapest", "bert-large"]
     filtered = [*cheapest, "--gpu", ",".join(GPUS)]
     return {
         "python -c pass": [sys.executable, "-c", "pass"],
         "gpuhunt, same offers and filter": [sys.executable, "-c", _GPUHUNT],
-        "gpucost --version": [gpucost, "--version"],
-        "gpucost --help": [gpucost, "--help"],
+        "gpucost --version": [program, "--version"],
+        "gpucost --help": [program, "--help"],
         "gpucost cheapest bert-large": cheapest,
         "gpucost cheapest bert-large --gpu ...": filtered,
         "gpucost cheapest bert-large --gpu ... -o json": [*filtered, "-o", "json"],
         "gpucost cheapest bert-large --gpu ... --all -o csv": [*filtered, "--all", "-o", "csv"],
-        "gpucost offers --gpu H100": [gpucost, "offers", "--gpu", "H100"],
-        "gpucost providers": [gpucost, "providers"],
+        "gpucost offers --gpu H100": [program, "offers", "--gpu", "H100"],
+        "gpucost providers": [program, "providers"],
     }
 
 
-def _gpucost() -> str:
+def gpucost() -> str:
+    """The command beside this interpreter."""
     return str(Path(sys.executable).with_name("gpucost"))
 
 
@@ -154,7 +155,7 @@ def check_same_answer(folder: Path, streams: Sequence[Stream]) -> None:
     told = _output([sys.executable, "-c", _GPUHUNT], env).splitlines()[-1].split()
     assert (int(told[0]), round(Decimal(told[1]), 6)) == (len(wanted), round(lowest, 6)), told
     rows = _output(
-        [_gpucost(), "offers", "--gpu", ",".join(GPUS), "--tier", "any",
+        [gpucost(), "offers", "--gpu", ",".join(GPUS), "--tier", "any",
          "--all", "-o", "ndjson"], env,
     ).splitlines()  # fmt: skip
     assert len(rows) == len(wanted), f"gpucost sees {len(rows)} of {len(wanted)} offers"

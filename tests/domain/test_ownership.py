@@ -16,10 +16,13 @@ from tracker.domain.money import PerMachineHour
 from tracker.domain.ownership import (
     BuyOrRent,
     Purchase,
+    against_rent,
     buy_or_rent,
     electricity_price,
     monthly,
     owned_inputs,
+    plausible_price,
+    used_evenly,
 )
 
 D = Decimal
@@ -149,6 +152,32 @@ def test_the_break_even_utilisation_makes_both_cost_the_same(
     there = buy_or_rent(dataclasses.replace(purchase, utilisation=at), rented)
     assert abs(there.own_usd - there.rent_usd) <= step
     assert full.own_usd <= full.rent_usd + step
+
+
+@given(purchases(), st.decimals("0", "50000", places=2))
+def test_a_rent_of_a_month_is_weighed_alike_however_it_came_about(
+    purchase: Purchase, rent: Decimal
+) -> None:
+    flat = against_rent(purchase, rent)
+    assert flat.break_even_month == month_by_month(purchase, flat)
+    assert (flat.rent_usd_per_month, flat.break_even_utilisation) == (rent, None)
+    if not rent or not purchase.utilisation:
+        return
+    used = used_evenly(purchase, rent)
+    assert used._replace(break_even_utilisation=None) == flat
+    by_hour = buy_or_rent(purchase, PerMachineHour(rent / (730 * purchase.utilisation)))
+    if used.break_even_utilisation is None or by_hour.break_even_utilisation is None:
+        return  # at the edge the last digit of a quotient decides
+    assert used.break_even_utilisation == pytest.approx(by_hour.break_even_utilisation)
+
+
+def test_a_price_that_is_off_by_thousands_is_told() -> None:
+    band = (D("0.6"), D(15))  # USD per GPU-hour: in the middle 3
+    assert plausible_price(D(28_000), 1, band) is None
+    assert plausible_price(D(28), 1, band) == (300, 180_000)
+    assert plausible_price(D(28_000_000), 1, band) == (300, 180_000)
+    assert plausible_price(D(300_000), 8, band) is None
+    assert plausible_price(D(300_000), 1, band) is not None
 
 
 @given(purchases(), rents)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.pipeline.settings_home import URL, env_of
 from tracker import settings as package
+from tracker.domain.owned import Site
 from tracker.settings import Settings, SettingsError, bootstrap, load_settings, sources
 
 TEXT = st.text(alphabet="aZ0 ~/._-:{}[]\"'é", max_size=8)
@@ -24,6 +25,7 @@ URLS = st.sampled_from(
     ["postgres://h/d", URL, "postgresql+psycopg://h/d", "postgresql://h", "", "mysql://h/d", "x"]
 )
 LEVELS = st.sampled_from(["debug", "INFO", "Warning", "error", "", "loud"])
+NUMBERS = st.sampled_from(["1.5", "0.3", "1.1", 1, 2, "0", "40", "x", "nan"])
 FORMATS = st.sampled_from(["text", "JSON", "json", "", "xml"])
 
 
@@ -43,6 +45,18 @@ SHARED_TOML = st.fixed_dictionaries(
         "log_level": rarely_wrong(LEVELS),
         "log_format": rarely_wrong(FORMATS),
         "aliases": rarely_wrong(st.dictionaries(TEXT, rarely_wrong(TEXT), max_size=3)),
+        "energy": rarely_wrong(
+            st.fixed_dictionaries({}, optional={"pue": NUMBERS, "grid_g_per_kwh": NUMBERS})
+        ),
+        "own": rarely_wrong(
+            st.lists(
+                st.fixed_dictionaries(
+                    {"gpu": st.just("L4-24GB"), "usd_per_kwh": NUMBERS},
+                    optional={"name": TEXT, "count": st.integers(0, 2), "watts": NUMBERS},
+                ),
+                max_size=2,
+            )
+        ),
     },
 )
 SHARED_ENV = st.fixed_dictionaries(
@@ -63,6 +77,13 @@ SHARED_ENV = st.fixed_dictionaries(
         "GPUCOST_ALIASES__FOO": TEXT,
         "Gpucost_Aliases__foo": TEXT,
         "GPUCOST_ALIASES__A__B": st.sampled_from(["", "", "", "x"]),
+        "GPUCOST_ENERGY": st.sampled_from(["", '{"pue": 1.2}', '{"pue": 9}', "null", "[]", "{x"]),
+        "GPUCOST_ENERGY__PUE": st.sampled_from(["", "1.1", "x"]),
+        "GPUCOST_ENERGY__PUE__X": st.sampled_from(["", "", "", "1"]),
+        "GPUCOST_OWN": st.sampled_from(
+            ["", "[]", "null", "{}", "[1]", "[x", '[{"gpu": "L4-24GB", "usd_per_kwh": 0.3}]']
+        ),
+        "GPUCOST_OWN__X": st.sampled_from(["", "1"]),
         "XDG_DATA_HOME": st.sampled_from(["", "/x", "rel"]),
         "UNRELATED": TEXT,
     },
@@ -109,6 +130,8 @@ def test_the_light_reader_agrees_with_the_full_one(
     for name in ("data_dir", "postgres_bindir", "postgres_user", "log_level", "log_format"):
         assert getattr(light, name) == getattr(full, name)
     assert light.aliases == full.aliases
+    assert light.own == full.own
+    assert (light.site or Site()) == full.site
     assert light.config_path == full.config_path
 
 
