@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     import psycopg
 
     from tracker.cli.verify import Verdict
+    from tracker.report.asked import Asked
     from tracker.report.cheapest import CheapestReport
+    from tracker.report.discounts import DiscountBook
     from tracker.report.filters import Filters
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -203,8 +205,42 @@ def answer_on(
     options: Mapping[str, Any],
 ) -> CheapestReport:
     """The answer from what an open database holds. Raises UnknownGpu."""
-    from tracker.report.asked import ask
     from tracker.report.cheapest import cheapest_report
+    from tracker.store import reads
+
+    now = options["as_of"] or datetime.now(UTC)
+    one = look(connection, app, job, filters, options, now)
+    report = cheapest_report(
+        one.asked.offers, one.job, one.filters, app.catalogue, now,
+        top=None if options["show_all"] else options["top"],
+        total_offers=one.asked.total, left_out=one.asked.left_out, shelves=one.asked.shelves,
+        discounts=one.discounts,
+        compare=_pair(app, one.job, options["compare"]),
+        goal=Goal(options.get("goal", Goal.CHEAPEST)), pareto="goal" in options,
+    )  # fmt: skip
+    report = app.at_site(report)
+    return report if one.asked.total else report._replace(begins_at=reads.first_poll_at(connection))
+
+
+class Looked(NamedTuple):
+    """A job with what was measured of it, filters with its needs, and the offers they are of."""
+
+    job: Job
+    filters: Filters
+    asked: Asked
+    discounts: DiscountBook
+
+
+def look(
+    connection: psycopg.Connection[Any],
+    app: App,
+    job: Job,
+    filters: Filters,
+    options: Mapping[str, Any],
+    now: datetime,
+) -> Looked:
+    """Read what a question about *job* needs. Raises UnknownGpu."""
+    from tracker.report.asked import ask
     from tracker.report.discounts import DiscountBook
     from tracker.report.health import check_providers, check_tiers
     from tracker.report.measured import measured
@@ -212,7 +248,6 @@ def answer_on(
     from tracker.store import reads
 
     as_of = options["as_of"]
-    now = as_of or datetime.now(UTC)
     filters = with_needs(filters, job)
     check_providers(connection, filters.providers)
     check_tiers(connection, filters.tiers)
@@ -224,16 +259,7 @@ def answer_on(
     asked = ask(connection, filters, wanted, now, as_of)
     asked = app.with_owned(asked, wanted, now, past=as_of is not None)
     discounts = DiscountBook.at(reads.discounts(connection, now), now)
-    report = cheapest_report(
-        asked.offers, job, filters._replace(gpus=names), app.catalogue, now,
-        top=None if options["show_all"] else options["top"],
-        total_offers=asked.total, left_out=asked.left_out, shelves=asked.shelves,
-        discounts=discounts,
-        compare=_pair(app, job, options["compare"]),
-        goal=Goal(options.get("goal", Goal.CHEAPEST)), pareto="goal" in options,
-    )  # fmt: skip
-    report = app.at_site(report)
-    return report if asked.total else report._replace(begins_at=reads.first_poll_at(connection))
+    return Looked(job, filters._replace(gpus=names), asked, discounts)
 
 
 def _pair(app: App, job: Job, asked: tuple[str, ...] | None) -> tuple[str, str] | None:

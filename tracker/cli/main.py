@@ -22,6 +22,7 @@ COMMANDS = {
     "estimate": ("estimate", "estimate", "How long a job takes on each GPU, and how one knows."),
     "compare": ("compare", "compare", "One GPU against another for a job: which, and until when."),
     "own": ("own", "own", "Buy a machine for a job, or rent the cheapest that does its work?"),
+    "month": ("month", "month", "What recurring jobs come to in a month, together."),
     "jobs": ("jobs", "jobs", "Jobs: list, show, check, keep and measure them."),
     "offers": ("offers", "offers", "What can be rented now, at what price."),
     "explain": ("explain", "explain", "Where one offer's price comes from."),

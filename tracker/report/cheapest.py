@@ -123,7 +123,8 @@ def cheapest_report(
     costing = Costing(job, catalogue, discounts or DiscountBook(), end, goal)
     bounded = costing.bounded(selection)
     ranking = costing.all(bounded) if top is None else costing.first(bounded, top)
-    rows = _ties([_row(i, ranked, costing, now) for i, ranked in enumerate(ranking.rows, 1)], goal)
+    ranked = [row_of(i, one, costing, now) for i, one in enumerate(ranking.rows, 1)]
+    rows = _ties(ranked, goal)
     best_of_all = costing.unbeaten(bounded) if pareto else ()
     figures = frozenset(_figures(one, job) for one in best_of_all)
     rows = _marked(rows, figures)
@@ -167,10 +168,11 @@ def _placed(
     place = {(row.offer.key, row.estimate.gpus): row.rank for row in rows}
     for one in found:
         at = place.get((one.candidate.key, one.candidate.estimate.gpus), 0)
-        yield _row(at, one, costing, now)
+        yield row_of(at, one, costing, now)
 
 
-def _row(position: int, ranked: Ranked[Priced], costing: Costing, now: datetime) -> Row:
+def row_of(position: int, ranked: Ranked[Priced], costing: Costing, now: datetime) -> Row:
+    """A bill as a row, at *position*; neither tied nor marked as unbeaten."""
     priced, job = ranked.candidate.item, costing.job
     estimate = ranked.candidate.estimate
     low, high = (_at(hours, ranked, job) for hours in (estimate.low_hours, estimate.high_hours))
@@ -274,7 +276,7 @@ def _best_by_gpu(
     key = key_of(costing.goal, costing.job)
     best.sort(key=lambda r: key(r.candidate, r.bill))
     place = {row.offer.key: row.rank for row in rows}
-    return tuple(_row(place.get(r.candidate.key, 0), r, costing, now) for r in best)
+    return tuple(row_of(place.get(r.candidate.key, 0), r, costing, now) for r in best)
 
 
 def _compare(
@@ -289,7 +291,7 @@ def _compare(
         ranking = costing.first(of_side, 1, Goal.CHEAPEST)
         if not ranking.rows:
             return None
-        sides.append(_row(0, ranking.rows[0], costing, now))
+        sides.append(row_of(0, ranking.rows[0], costing, now))
     left, right = sides
     return Comparison(
         left, right, break_even(left.bill, right.bill), speed_up(left.bill, right.bill)
