@@ -18,6 +18,7 @@ from pathlib import Path
 
 from benchmarks.report import table
 from tools.calibrate import CONFIGURATION_FOLDS, FOLDER, SOURCE_FOLDS
+from tools.checked import BadTable, check_table
 from tools.fit_terms import Sample, sample_of
 from tools.held_out import Error, HeldOut, leave_out, ratio_bands, score_all, speed_bands
 from tools.measurements import MEMORY_FILE, OPEN_FILES, Option, read_rows
@@ -56,9 +57,10 @@ def main() -> None:
 
 def _shipped(files: Sequence[Path]) -> None:
     """Score the shipped calibration on *files*; those with a peak of memory are memory tables."""
-    memory = [
-        file for file in files if "peak_gb" in file.read_text(encoding="utf-8").split("\n")[0]
-    ]
+    try:
+        memory = [file for file in files if check_table(file)]
+    except BadTable as error:
+        raise SystemExit(f"accuracy: {error}") from None
     sample = sample_of(read_rows(file for file in files if file not in memory))
     calibration = Calibration.from_csv(data.text("efficiency.csv"))
     found = score_all(sample, calibration)

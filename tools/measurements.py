@@ -142,9 +142,13 @@ def read_rows(paths: Iterable[Path]) -> list[Row]:
 
 def _read(path: Path) -> Iterator[Row]:
     with path.open(encoding="utf-8", newline="") as lines:
-        for fields in csv.DictReader(lines):
-            pairs = (part.split("=", 1) for part in fields["extra"].split(";") if "=" in part)
-            yield Row(fields, {name.strip(): value for name, value in pairs})
+        yield from map(row_of, csv.DictReader(lines))
+
+
+def row_of(fields: dict[str, str]) -> Row:
+    """A line of a table."""
+    pairs = (part.split("=", 1) for part in fields["extra"].split(";") if "=" in part)
+    return Row(fields, {name.strip(): value for name, value in pairs})
 
 
 @dataclass(frozen=True)

@@ -42,10 +42,11 @@ def read_memory(path: Path) -> Iterator[MemoryRow]:
     """The rows of one file."""
     with path.open(encoding="utf-8", newline="") as lines:
         for row in csv.DictReader(lines):
-            yield _read(row)
+            yield memory_row(row)
 
 
-def _read(row: dict[str, str]) -> MemoryRow:
+def memory_row(row: dict[str, str]) -> MemoryRow:
+    """A line of it as a workload. Raises ValueError or KeyError for one that cannot be read."""
     shape = shape_of(row["model"], float(row["params_b"]))
     if shape is None:
         raise ValueError(f"no parameters: {row}")
