@@ -7,14 +7,14 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracker.app import App, enabled
+from tracker.app import App, NothingRecorded, enabled
 from tracker.cli import render
 from tracker.cli.exits import EXIT_ALL_FAILED, EXIT_NO_MATCH, EXIT_USAGE, Exit
 from tracker.cli.options import output_option
@@ -22,6 +22,7 @@ from tracker.cli.poll import OWN_FILES
 
 if TYPE_CHECKING:
     from tracker.collect import Digest
+    from tracker.domain.normalize import FxRate
     from tracker.domain.offer import Offer
     from tracker.provider import Payload, Provider, ProviderConfig
 
@@ -46,7 +47,7 @@ MAX_NOTES = 20
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def provider() -> None:
-    """Check, record or parse one provider's answers. Writes no price."""
+    """Check, record or parse one provider's answers, or begin a new one. Writes no price."""
 
 
 @provider.command()
@@ -58,7 +59,7 @@ def check(obj: dict[str, Any], name: str, output: str) -> None:
     app = App(obj["config"])
     it, config = _one(app, name)
     payloads = _fetch(app, it, config)
-    _print(app, it, payloads, output)
+    _print(app, it, payloads, output, _live_rates(app, it, config, payloads))
 
 
 @provider.command()
@@ -109,7 +110,33 @@ def parse(obj: dict[str, Any], name: str, files: tuple[Path, ...], output: str) 
         for file in files
         for payload in read_file(file)
     ]
-    _print(app, it, payloads, output, files)
+    _print(app, it, payloads, output, _kept_rates(app, it, payloads), files)
+
+
+@provider.command()
+@click.argument("name")
+@click.option(
+    "--in",
+    "folder",
+    type=click.Path(path_type=Path),
+    default=".",
+    show_default="here",
+    help="Checkout of gpucost to add it to.",
+)
+def new(name: str, folder: Path) -> None:
+    """Begin a provider NAME in a checkout: module, fixtures, and the line that makes it known.
+
+    It reads a made-up service and passes its tests; what it really asks is yours to write.
+    """
+    from tracker.cli.scaffold import make
+
+    for path in make(name, folder):
+        render.say(str(path))
+    render.say(
+        f"Install the checkout again (pip install -e .), then: pytest tests/providers -k {name}. "
+        "docs/adding-a-provider.md says what a module can say; `make docs` adds it to the table "
+        "of providers."
+    )
 
 
 def read_file(file: Path) -> list[Payload]:
@@ -150,16 +177,50 @@ def _fetch(app: App, it: Provider[Any], config: ProviderConfig) -> list[Payload]
             raise Exit(EXIT_ALL_FAILED, f"{it.name}: {app.redactor(str(error))}") from None
 
 
+def _live_rates(
+    app: App, it: Provider[Any], config: ProviderConfig, payloads: Sequence[Payload]
+) -> Mapping[str, FxRate]:
+    """Today's exchange rates, where *payloads* hold prices in other currencies."""
+    from tracker.collect import rates_once
+
+    with app.collector(dry_run=True) as collector:
+        return asyncio.run(rates_once(collector, it, config, payloads, CHECK_DEADLINE_S))
+
+
+def _kept_rates(app: App, it: Provider[Any], payloads: Sequence[Payload]) -> Mapping[str, FxRate]:
+    """The newest rates of the database, where *payloads* hold prices in other currencies.
+
+    None where there is no database: nothing is asked for, and the offers say what they lack.
+    """
+    from tracker import registry
+    from tracker.collect.exchange import foreign
+    from tracker.provider import ParseError
+
+    try:
+        if not foreign(registry.parse(it, payloads).offers):
+            return {}
+    except ParseError:
+        return {}  # it is told when they are read
+    from tracker.store.errors import StoreError
+    from tracker.store.exchange_rates import latest
+
+    try:
+        with app.reading() as connection:
+            return latest(connection, date.min, date.max)
+    except (NothingRecorded, StoreError):
+        return {}
+
+
 def _print(
     app: App, it: Provider[Any], payloads: Sequence[Payload], output: str,
-    files: Sequence[Path] = (),
+    rates: Mapping[str, FxRate], files: Sequence[Path] = (),
 ) -> None:  # fmt: skip
     from tracker.collect import digest
     from tracker.domain.quality import Known
     from tracker.provider import ParseError
 
     try:
-        found = digest(it, payloads, app.catalogue, fx={}, known=Known(), rules=app.rules())
+        found = digest(it, payloads, app.catalogue, fx=rates, known=Known(), rules=app.rules())
     except ParseError as error:
         raise _unusable(it, app.redactor(str(error)), files) from None
     rows = [_row(o, None) for o in found.accepted]
