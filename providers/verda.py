@@ -106,7 +106,7 @@ async def _availability(
         if not isinstance(token, str):
             raise ParseError("access_token", "missing")
         headers = {"Authorization": f"Bearer {token}"}
-        for query in ("?is_spot=false", "?is_spot=true"):
+        for query in ("", "?is_spot=true"):
             asked = base + AVAILABILITY_PATH + query
             found.append(await http.get(asked, headers=headers))
     except (FetchError, ParseError) as error:
