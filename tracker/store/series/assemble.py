@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tracker.domain.terms import Terms
 from tracker.store.series.keys import FloorKey, Ints, Track
 from tracker.store.series.reduce import lowest_steps
 
@@ -63,4 +64,7 @@ def split(
 
 def sort_key(key: FloorKey) -> tuple[Any, ...]:
     """A total order of keys that does not depend on the numbers of rows."""
-    return tuple(str(field) for field in key[1:])
+    terms = (
+        -1 if (value := getattr(key.terms, name)) is None else value for name in Terms.__slots__
+    )
+    return (*key[1:-2], key.fallback, *terms)
