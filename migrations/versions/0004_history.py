@@ -1,4 +1,4 @@
-"""Prices over time: floors, their packs, versions of estimates, imports."""
+"""Prices over time: floors, their packs, versions of estimates, exchange rates, imports."""
 
 from __future__ import annotations
 
@@ -98,6 +98,15 @@ CREATE TABLE job_estimate (
 )
 """,
     """
+CREATE TABLE exchange_rate (
+    currency TEXT NOT NULL,
+    day DATE NOT NULL,
+    usd_per_unit NUMERIC NOT NULL,
+    CONSTRAINT exchange_rate_pkey PRIMARY KEY (currency, day),
+    CONSTRAINT exchange_rate_usd_per_unit_check CHECK (usd_per_unit > 0)
+)
+""",
+    """
 CREATE TABLE import_run (
     id BIGINT GENERATED ALWAYS AS IDENTITY,
     format TEXT NOT NULL,
@@ -123,8 +132,8 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    for table in ("import_run", "job_estimate", "floor_pack", "floor_now", "price_floor",
-                  "floor_key"):  # fmt: skip
+    for table in ("import_run", "exchange_rate", "job_estimate", "floor_pack", "floor_now",
+                  "price_floor", "floor_key"):  # fmt: skip
         op.execute(f"DROP TABLE {table}")
     op.execute("ALTER TABLE provider DROP COLUMN spans_from, DROP COLUMN floor_built")
     op.execute("ALTER TABLE offer_now DROP COLUMN floor_id")

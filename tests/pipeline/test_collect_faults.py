@@ -16,7 +16,7 @@ from tests.pipeline.test_collect import listed, module, two
 from tests.support.clouds import query
 from tests.support.lab import Lab, at
 from tracker import fx, registry
-from tracker.collect import collector
+from tracker.collect import exchange
 from tracker.domain.normalize import FxRate
 from tracker.provider import (
     Discount,
@@ -219,7 +219,7 @@ def _rates_of(monkeypatch: pytest.MonkeyPatch, day: date) -> None:
     async def rates(http: HttpClient) -> dict[str, FxRate]:
         return {"EUR": FxRate(Decimal("1.1"), day)}
 
-    monkeypatch.setattr(collector, "fetch_rates", rates)
+    monkeypatch.setattr(exchange, "fetch_rates", rates)
 
 
 def test_rates_of_another_year_are_none(monkeypatch: pytest.MonkeyPatch, lab: Lab) -> None:
@@ -240,7 +240,7 @@ def test_rates_that_overflow_cost_the_foreign_prices_only(
     async def rates(http: HttpClient) -> dict[str, FxRate]:
         raise ArithmeticError("overflow")
 
-    monkeypatch.setattr(collector, "fetch_rates", rates)
+    monkeypatch.setattr(exchange, "fetch_rates", rates)
     euro = module(lab, two(listed("a", "2", "EUR"), listed("b", "3")))
     assert (lab.poll(euro, 0).status, len(lab.live())) == ("partial", 1)
 

@@ -282,6 +282,7 @@ class App:
         *gates* holds the pace of each provider's hosts from one poll to the next.
         """
         from tracker.collect import Collector
+        from tracker.store.exchange_rates import StoredRates
 
         self._responses, self._gates = responses, gates
         return Collector(
@@ -291,6 +292,7 @@ class App:
             self._client,
             redact=self.redactor,
             sellers=lambda: _sellers(url),
+            rates=StoredRates(url),
         )
 
     @property

@@ -14,10 +14,10 @@ from typing import Any
 
 from tracker import registry
 from tracker.collect.digest import Digest, digest
+from tracker.collect.exchange import Rates, foreign, rates_for
 from tracker.domain.gpu import Catalogue
 from tracker.domain.normalize import FxRate
 from tracker.domain.quality import Known, Rules
-from tracker.fx import current, fetch_rates
 from tracker.http import Client
 from tracker.provider import (
     FetchError,
@@ -76,7 +76,8 @@ class Collector:
 
     ``client`` makes the HTTP client of one poll, given the seconds it may take. ``recorder`` is
     None on a dry run: then nothing is read from or written to the store. ``utc_now`` is the clock.
-    ``redact`` takes secrets out of a text; ``sellers`` gives the names that the store knows.
+    ``redact`` takes secrets out of a text; ``sellers`` gives the names that the store knows;
+    ``rates`` keeps exchange rates from one poll to the next.
     """
 
     catalogue: Catalogue
@@ -86,6 +87,7 @@ class Collector:
     utc_now: Callable[[], datetime] = lambda: datetime.now(UTC)
     redact: Callable[[str], str] = str
     sellers: Callable[[], Collection[str]] = frozenset
+    rates: Rates | None = None
 
     async def poll(
         self, provider: Provider[Any], config: ProviderConfig, deadline_s: float | None = None
@@ -168,13 +170,13 @@ class Collector:
     ) -> Digest:
         parsed = await asyncio.to_thread(registry.parse, provider, payloads)
         fx: Mapping[str, FxRate] = {}
-        if any(o.price.currency.strip().upper() != "USD" for o in parsed.offers):
-            try:
-                fx = current(await fetch_rates(http), self.utc_now().date())
-            except (FetchError, ValueError, ArithmeticError) as error:
-                log.warning("%s: no exchange rates: %s", provider.name, error)
+        if currencies := foreign(parsed.offers):
+            today = self.utc_now().date()
+            fx, problem = await rates_for(currencies, http, self.rates, today)
+            if problem is not None:
+                log.warning("%s: no exchange rates: %s", provider.name, problem)
                 # Offers in other currencies are still there, only their price is not known.
-                why = [parsed.incomplete_reason, f"no exchange rates ({error})"]
+                why = [parsed.incomplete_reason, f"no exchange rates ({problem})"]
                 parsed = replace(
                     parsed, complete=False, incomplete_reason="; ".join(filter(None, why))
                 )

@@ -1,4 +1,4 @@
-"""The tables of prices over time, of versions of estimates and of imports.
+"""The tables of prices over time, of versions of estimates, of exchange rates and of imports.
 
 ``price_floor`` and ``floor_now`` say what the cheapest price of each ``floor_key`` was and is. They
 are derived from the spans, maintained by the transaction that records a poll, and can be built
@@ -138,6 +138,17 @@ job_estimate = Table(
     _need("version", Text),
     _instant("recorded_at"),
     UniqueConstraint("job_digest", "gpu_key", "machine_gpus", "version"),
+)
+
+exchange_rate = Table(
+    # Of the ECB's daily fixing, in USD: a row a currency and day on which somebody polled.
+    "exchange_rate",
+    metadata,
+    _need("currency", Text),
+    _need("day", Date),
+    _need("usd_per_unit", Numeric),
+    PrimaryKeyConstraint("currency", "day"),
+    CheckConstraint("usd_per_unit > 0", name="usd_per_unit"),
 )
 
 import_run = Table(
