@@ -102,7 +102,7 @@ def play(warm: Recorder, source: str, world: list[Step], *, cold: bool) -> list[
 
 
 _ROWS = """
-SELECT to_jsonb(n) - '{offer_id,key,source_id,seller_id}'::text[] FROM offer_now n
+SELECT to_jsonb(n) - '{offer_id,key,source_id,seller_id,floor_id}'::text[] FROM offer_now n
 JOIN provider p ON p.id = n.source_id WHERE p.slug = %s ORDER BY n.native_id, n.currency
 """
 

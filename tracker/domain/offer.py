@@ -161,11 +161,12 @@ class Offer:
             t.minimum_seconds, t.commitment_hours, t.commitment_unknown, t.disk_included_gb,
             t.disk_usd_per_gb_hour, t.egress_usd_per_gb,
         )  # fmt: skip
-        text = "\x1f".join(_canonical(part) for part in parts)
+        text = "\x1f".join(canonical(part) for part in parts)
         return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
-def _canonical(part: object) -> str:
+def canonical(part: object) -> str:
+    """*part* of an identity as text: the same for numbers of the same value."""
     if part is None:
         return ""
     if isinstance(part, Decimal):  # 1.50 and 1.5 are the same hardware

@@ -1,8 +1,9 @@
 """A poll into history: which spans open, close or go on.
 
-A span is one offer's native price from one moment to another. A poll confirms a price until the
-next poll that speaks about the offer, but never for longer than the source's time to live (ttl):
-what lies behind that is a gap, in which no price is known. All intervals are half-open.
+A span is one offer's native price, and what limits it (when it expires, whether it only stands in
+for others), from one moment to another. A poll confirms a price until the next poll that speaks
+about the offer, but never for longer than the source's time to live (ttl): what lies behind that is
+a gap, in which no price is known. All intervals are half-open.
 
 Of what is open only a mark is known, 8 bytes that stand for all that may change of an offer. Marks
 are kept with the offers, so that a process that has just started need not read anything else.
@@ -23,7 +24,9 @@ from tracker.domain.offer import Offer
 
 
 class Moving(NamedTuple):
-    """All that may change from poll to poll of one offer. Only ``native`` makes a new span.
+    """All that may change from poll to poll of one offer.
+
+    Only ``native`` and the ``Limit`` (``expires_at`` and ``fallback``) make a new span.
 
     ``micro_usd`` is per machine-hour. ``fx_rate`` (USD per unit of the currency) and ``fx_date``
     are None for prices in USD; ``flags`` is None rather than empty. The other fields are those of
@@ -45,6 +48,13 @@ class Moving(NamedTuple):
     interruption_percent_max: int | None
     max_duration_hours: Decimal | None
     valid_as_of: date | None
+    expires_at: datetime | None
+    fallback: bool
+
+
+class Limit(NamedTuple):
+    """When a price stops counting, and whether it stands in for prices of the seller's own."""
+
     expires_at: datetime | None
     fallback: bool
 
@@ -106,10 +116,14 @@ def _without_zeros(decimals: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a poll saw, by offer key. ``offers`` may hold more than are to be recorded."""
+    """What a poll saw, by offer key. ``offers`` may hold more than are to be recorded.
+
+    ``limits`` holds only the offers whose price is limited: nearly none are.
+    """
 
     marks: dict[bytes, bytes] = field(default_factory=dict)
     micro_usd: dict[bytes, int] = field(default_factory=dict)
+    limits: dict[bytes, Limit] = field(default_factory=dict)
     sellers: set[str] = field(default_factory=set)
     offers: Mapping[bytes, Offer] = field(default_factory=dict, repr=False)
 
@@ -127,13 +141,16 @@ def see(offers: Mapping[bytes, Offer], highest_micro_usd: int) -> Seen:
     The range is above 0, after rounding, and up to *highest_micro_usd*.
     """
     seen = Seen(offers=offers)
-    marks, prices, sellers = seen.marks, seen.micro_usd, seen.sellers
+    marks, prices, sellers, limits = seen.marks, seen.micro_usd, seen.sellers, seen.limits
     for key, offer in offers.items():
         micro_usd = to_micro_usd(offer.price.usd)
         if 0 < micro_usd <= highest_micro_usd:
             marks[key] = mark_of(offer, micro_usd)
             prices[key] = micro_usd
             sellers.add(offer.provider)
+            x = offer.listed.extras
+            if x.fallback or x.expires_at is not None:
+                limits[key] = Limit(x.expires_at, x.fallback)
     return seen
 
 
@@ -143,13 +160,15 @@ class Live:
 
     ``seen_until`` holds only the offers that the latest (partial) polls did not see: the time of
     the last poll that did. All others were seen by the last accepted poll. ``natives`` are the
-    native prices that happen to be known: see ``unknown_natives``.
+    native prices that happen to be known (see ``unknown_natives``), ``limits`` those of the same
+    offers where they have one.
     """
 
     marks: dict[bytes, bytes] = field(default_factory=dict)
     micro_usd: dict[bytes, int] = field(default_factory=dict)
     seen_until: dict[bytes, datetime] = field(default_factory=dict)
     natives: dict[bytes, Decimal] = field(default_factory=dict, compare=False)
+    limits: dict[bytes, Limit] = field(default_factory=dict, compare=False)
 
 
 @dataclass(slots=True)
@@ -157,8 +176,8 @@ class Changes:
     """What one accepted poll does to history. A key is in at most one of the lists.
 
     ``opened``: not open so far. ``repriced``: closes at this poll and opens again at another
-    price. ``resumed``: closes at the end of what was known (given), opens again at this poll.
-    ``closed``: closes at the moment given. ``updated``: something else than the native price
+    price or limit. ``resumed``: closes at the end of what was known (given), opens again at this
+    poll. ``closed``: closes at the moment given. ``updated``: something else than price and limit
     moved. ``confirmed``: nothing moved, seen again after partial polls that missed it.
     ``unconfirmed``: missed by this partial poll for the first time. ``unchanged``: a count.
     """
@@ -208,7 +227,7 @@ def diff(
 ) -> Changes:
     """Compare an accepted poll with what is open.
 
-    *moved* are the keys that ``touched`` found; the native prices of those that are open must be
+    *moved* are the keys that ``touched`` found; price and limit of those that are open must be
     known. *last_ok_at* is the last accepted poll (None: there was none, and nothing is open) and
     must lie before *polled_at*; *ttl* is the one that held when the open prices were seen. A
     complete poll closes what it does not see, a partial one leaves it unconfirmed.
@@ -217,12 +236,13 @@ def diff(
     lapsed = _lapsed(live, polled_at, last_ok_at, ttl)
     for key, end in lapsed.items():
         (changes.resumed if key in seen.marks else changes.closed).append((key, end))
+    limit = live.limits.get
     for key in moved:
         if key not in live.marks:
             changes.opened.append(key)
         elif key in lapsed:
             continue
-        elif live.natives[key] != seen.native(key):
+        elif live.natives[key] != seen.native(key) or limit(key) != seen.limits.get(key):
             changes.repriced.append(key)
         else:
             changes.updated.append(key)
@@ -256,13 +276,15 @@ def after(live: Live, changes: Changes, seen: Seen, *, last_ok_at: datetime | No
     """What is open after the poll whose *changes* diff found. *live* is not modified."""
     gone = [key for key, _ in changes.closed]
     written = changes.written
-    marks, prices, natives = live.marks, live.micro_usd, live.natives
+    marks, prices, natives, limits = live.marks, live.micro_usd, live.natives, live.limits
     if gone or written:
         # Copied and brought up to date: freeing thousands of old values takes longer.
         marks = marks | {key: seen.marks[key] for key in written}
         prices = prices | {key: seen.micro_usd[key] for key in written}
         natives = natives | {key: seen.native(key) for key in written}
-        for known in (marks, prices, natives):
+        if limits or seen.limits:
+            limits = {k: v for k, v in limits.items() if k not in seen.marks} | seen.limits
+        for known in (marks, prices, natives, limits):
             for key in gone:
                 known.pop(key, None)
     unseen = {k: at for k, at in live.seen_until.items() if k in marks and k not in seen.marks}
@@ -270,4 +292,4 @@ def after(live: Live, changes: Changes, seen: Seen, *, last_ok_at: datetime | No
         if last_ok_at is None:
             raise ValueError("offers are open, but no poll has been accepted")
         unseen.update(dict.fromkeys(changes.unconfirmed, last_ok_at))
-    return Live(marks, prices, unseen, natives)
+    return Live(marks, prices, unseen, natives, limits)

@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 
-from tracker.store import partitions
+from tracker.store import floor_rebuild, partitions
 from tracker.store.poll_log import ProviderRow
 from tracker.store.poll_types import Poll
 
@@ -58,6 +58,8 @@ def rewind(cursor: Cursor, row: ProviderRow, at: datetime) -> ProviderRow:
     values = {"id": row.id, "at": at, "limit": limit, "last_ok_at": last_ok_at}
     for statement in _REWIND_SQL:
         cursor.execute(statement, values)
+    if row.floor_built:
+        floor_rebuild.rebuild_one(cursor, row.id)
     since = row.content_since and min(row.content_since, at)
     return dataclasses.replace(row, last_ok_at=last_ok_at, content_since=since)
 

@@ -37,6 +37,7 @@ class ProviderRow:
     consecutive_failures: int
     every_seconds: int | None
     now: datetime  # by the database's clock
+    floor_built: bool  # whether its floors are maintained
 
     @property
     def ttl(self) -> timedelta:
@@ -50,7 +51,8 @@ class ProviderRow:
 
 _ROW_SQL = (
     "SELECT id, seq, last_ok_at, ttl_seconds, content_sha256, content_since,"
-    " consecutive_failures, every_seconds, clock_timestamp() FROM provider WHERE slug = %s"
+    " consecutive_failures, every_seconds, clock_timestamp(), floor_built"
+    " FROM provider WHERE slug = %s"
 )
 _POLL_COLUMNS = (
     "provider_id", "started_at", "polled_at", "duration_ms", "status", "offers", "opened",

@@ -18,7 +18,7 @@ import psycopg
 from sqlalchemy import Column
 
 from tracker.domain.offer import Offer
-from tracker.domain.spans import Changes, Live, Seen, moving, unknown_natives
+from tracker.domain.spans import Changes, Limit, Live, Seen, moving, unknown_natives
 from tracker.store.arrays import Batch, literal
 from tracker.store.rows import collector_paused
 from tracker.store.schema import offer, offer_now, price_span
@@ -39,6 +39,7 @@ _moving_names = ", ".join(column.name for column in MOVING)
 _UPDATE = Batch([_now.offer_id, _now.mark, *MOVING])
 _OPEN = Batch([
     _now.key, _now.mark, *_IDENTITY, _offer.gpu_raw, _offer.source_url, _offer.notes, *MOVING,
+    _now.floor_id,
 ])  # fmt: skip
 
 
@@ -59,8 +60,9 @@ ids AS (
     SELECT id, key FROM made
     UNION ALL SELECT o.id, o.key FROM r JOIN offer o ON o.key = r.key
 )
-INSERT INTO offer_now (offer_id, key, mark, {_identity_names}, {_moving_names}, valid_from)
-SELECT ids.id, r.key, r.mark, {_values(_IDENTITY)}, {_values(MOVING)}, %s
+INSERT INTO offer_now (offer_id, key, mark, {_identity_names}, {_moving_names}, floor_id,
+    valid_from)
+SELECT ids.id, r.key, r.mark, {_values(_IDENTITY)}, {_values(MOVING)}, r.floor_id, %s
 FROM r JOIN ids ON ids.key = r.key
 RETURNING key, offer_id
 """
@@ -121,15 +123,19 @@ def load_live(cursor: Cursor, source_id: int) -> Remembered:
 
 
 def load_natives(cursor: Cursor, known: Remembered, keys: Iterable[bytes]) -> None:
-    """Read the native prices of those of the *keys* that are open at an unknown one."""
+    """Read price and limit of those of the *keys* that are open at an unknown price."""
     unknown = {known.ids[key]: key for key in unknown_natives(known.live, keys)}
     if unknown:
         cursor.execute(
-            "SELECT offer_id, price_native FROM offer_now WHERE offer_id = ANY (%s::int8[])",
+            "SELECT offer_id, price_native, expires_at, fallback FROM offer_now"
+            " WHERE offer_id = ANY (%s::int8[])",
             (literal(list(unknown)),),
         )
         _expect(cursor, len(unknown))
-        known.live.natives.update({unknown[offer_id]: native for offer_id, native in cursor})
+        for offer_id, native, expires_at, fallback in cursor:
+            known.live.natives[key := unknown[offer_id]] = native
+            if fallback or expires_at is not None:
+                known.live.limits[key] = Limit(expires_at, fallback)
 
 
 def write_changes(
@@ -139,11 +145,12 @@ def write_changes(
     seen: Seen,
     source_id: int,
     seller_ids: Mapping[str, int],
+    floor_ids: Mapping[bytes, int],
     *,
     polled_at: datetime,
     last_ok_at: datetime | None,
 ) -> dict[bytes, int]:
-    """Write *changes* and return the ids of the offers that opened."""
+    """Write *changes* and return the ids of the offers that opened. *floor_ids* are theirs."""
     ids = known.ids
     ends = [*changes.closed, *changes.resumed, *((key, polled_at) for key in changes.repriced)]
     if ends:
@@ -164,7 +171,7 @@ def write_changes(
         rows = [
             (
                 key, seen.marks[key], *_identity_row(seen.offers[key], source_id, seller_ids),
-                *moving(seen.offers[key]),
+                *moving(seen.offers[key]), floor_ids.get(key),
             )
             for key in changes.opened
         ]  # fmt: skip

@@ -19,8 +19,17 @@ from psycopg.types.json import Jsonb
 from sqlalchemy import Engine
 
 from tracker.domain import spans
-from tracker.store import partitions, poll_clock, poll_findings, poll_log, poll_rows
+from tracker.store import (
+    floor_packs,
+    floor_rows,
+    partitions,
+    poll_clock,
+    poll_findings,
+    poll_log,
+    poll_rows,
+)
 from tracker.store.engine import transaction
+from tracker.store.floor_rows import Floors, Moment
 from tracker.store.poll_findings import Findings
 from tracker.store.poll_log import ProviderRow
 from tracker.store.poll_rows import Remembered
@@ -39,6 +48,7 @@ class _Memory:
     seq: int
     remembered: Remembered
     findings: Findings
+    floors: Floors | None = None  # not read as long as nothing changes
     sellers: dict[str, int] = field(default_factory=dict)
     described: tuple[Any, ...] | None = None
 
@@ -139,12 +149,10 @@ class Recorder:
             complete=complete,
         )  # fmt: skip
         self._ensure_months(cursor, changes, at, months)
-        if changes.opened:
+        if changes.opened or poll.seen.limits or live.limits:
             _ensure_sellers(cursor, memory, poll)
-        opened = poll_rows.write_changes(
-            cursor, known, changes, poll.seen, row.id, memory.sellers, polled_at=at,
-            last_ok_at=row.last_ok_at,
-        )  # fmt: skip
+        after = spans.after(live, changes, poll.seen, last_ok_at=row.last_ok_at)
+        _write_prices(cursor, memory, poll, row, changes, after)
         findings = _write_findings(cursor, memory, poll, row)
         _describe(cursor, memory, poll, row)
         recorded = poll_log.write_poll(
@@ -153,10 +161,9 @@ class Recorder:
         # Only now: whatever fails above or at the commit leaves the caller without this memory.
         memory.seq = row.seq + 1
         memory.findings = findings
-        known.live = spans.after(live, changes, poll.seen, last_ok_at=row.last_ok_at)
+        known.live = after
         for key, _ in changes.closed:
             del known.ids[key]
-        known.ids.update(opened)
         return recorded
 
     def _ensure_months(
@@ -168,6 +175,31 @@ class Recorder:
         months |= {partitions.month_of(end) for end in ends} | {this, partitions.next_month(this)}
         if not months <= self._months:
             partitions.ensure(cursor, months)
+
+
+def _write_prices(
+    cursor: Cursor, memory: _Memory, poll: Poll, row: ProviderRow, changes: spans.Changes,
+    after: spans.Live,
+) -> None:  # fmt: skip
+    """Write the changes to spans and to floors; the ids of offers that opened are remembered."""
+    known, seen, at = memory.remembered, poll.seen, poll.polled_at
+    floors, assigned = None, dict[bytes, int]()
+    if floor_rows.is_built(cursor, row) and floor_rows.concerned(changes, known.live, seen):
+        floors = memory.floors = memory.floors or floor_rows.load(cursor, row.id)
+        assigned = floor_rows.assign(
+            cursor, floors, known.ids, changes, seen, row.id, memory.sellers
+        )
+    known.ids |= poll_rows.write_changes(
+        cursor, known, changes, seen, row.id, memory.sellers, assigned, polled_at=at,
+        last_ok_at=row.last_ok_at,
+    )  # fmt: skip
+    if floors is not None:
+        moment = Moment(at, row.last_ok_at, row.ttl, poll.ttl, row.now)
+        floor_rows.maintain(
+            cursor, floors, known.ids, assigned, changes, seen, known.live, after, moment
+        )
+    if at < partitions.month_of(row.now):
+        floor_packs.throw_away(cursor, partitions.month_of(at))
 
 
 def _current(cursor: Cursor, memory: _Memory | None, row: ProviderRow) -> _Memory:

@@ -1,0 +1,145 @@
+"""The price floor, poll by poll and rebuilt, against brute force on small random worlds."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.store.floors import floors_of_spans, stored_floors
+from tests.store.worlds import Fault, Fuse, fused_engine, rows
+from tests.support.offers import A100, H100, at, make_offer, make_poll
+from tracker.domain import floor
+from tracker.domain.offer import Extras, Offer
+from tracker.store import floor_rebuild
+from tracker.store.engine import connect
+from tracker.store.polls import Recorder
+
+MINUTE = timedelta(minutes=1)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a poll sees of an offer. Offers of one GPU and currency share a floor."""
+
+    name: str
+    price: str
+    currency: str
+    expires: int | None  # minutes after the start
+    fallback: bool
+
+
+@dataclass(frozen=True)
+class Step:
+    """One poll. ``gap``: half minutes since the one before; ``ahead``: its clock was wrong."""
+
+    gap: int
+    status: str
+    looks: tuple[Look, ...]
+    daemon: int  # 2 and 3: the same, just started
+    fault: int | None  # fails at this statement
+    ttl: int  # seconds
+    ahead: bool
+
+
+LOOKS = st.builds(
+    Look,
+    name=st.sampled_from("abcd"),
+    price=st.sampled_from(["1", "1.5", "1.50", "2", "1.0000001"]),
+    currency=st.sampled_from(["USD", "USD", "EUR"]),
+    expires=st.sampled_from([None, None, None, 3, 5]),
+    fallback=st.sampled_from([False, False, True]),
+)
+STEPS = st.builds(
+    Step,
+    gap=st.sampled_from([-1, 0, 1, 1, 2, 2, 3, 4, 6, 7, 13]),
+    status=st.sampled_from(["complete"] * 3 + ["partial"] * 3 + ["failed"]),
+    looks=st.lists(LOOKS, max_size=6).map(tuple),
+    daemon=st.integers(0, 3),
+    fault=st.sampled_from([None, None, None, 2, 5, 8, 11, 14]),
+    ttl=st.sampled_from([180, 180, 180, 60, 300]),
+    ahead=st.sampled_from([False] * 9 + [True]),
+)
+WORLDS = st.lists(STEPS, max_size=9)
+
+Daemons = list[tuple[Recorder, Fuse]]
+_worlds = itertools.count()
+
+
+@pytest.fixture
+def daemons(database_url: str) -> Iterator[Daemons]:
+    with fused_engine(database_url) as one, fused_engine(database_url) as two:
+        yield [(Recorder(engine), fuse) for engine, fuse in (one, two)]
+
+
+def offer_of(look: Look, source: str) -> Offer:
+    gpu = A100 if look.name == "d" else H100
+    expires = None if look.expires is None else at(look.expires)
+    return make_offer(
+        look.name, look.price, source=source, gpu=gpu, currency=look.currency,
+        fx_rate="1" if look.currency == "USD" else "1.1",
+        extras=Extras(expires_at=expires, fallback=look.fallback),
+    )  # fmt: skip
+
+
+def play(url: str, daemons: Daemons, world: list[Step], source: str) -> None:
+    """Record a world; after every poll the floors are what the spans make them."""
+    now = 0
+    for step in world:
+        moment = max(now + step.gap, 0)
+        now = max(now, moment)
+        number = step.daemon % 2
+        if step.daemon > 1:
+            daemons[number] = (Recorder(daemons[number][0]._engine), daemons[number][1])
+        recorder, fuse = daemons[number]
+        poll = make_poll(
+            moment / 2, [offer_of(look, source) for look in step.looks], source=source,
+            status=step.status, ttl_seconds=step.ttl,
+        )  # fmt: skip
+        fuse.left = step.fault
+        try:
+            recorder.record(poll)
+        except Fault:
+            pass
+        finally:
+            fuse.left = None
+        if step.ahead:
+            pretend_future(url, source)
+        assert stored_floors(url, source) == floors_of_spans(url, source)
+
+
+def pretend_future(url: str, source: str) -> None:
+    """Let the source's last accepted poll be one that a clock ahead of time has made."""
+    ahead = "clock_timestamp() + interval '100 days'"
+    rows(
+        url,
+        f"UPDATE provider SET last_ok_at = {ahead} WHERE slug = %s AND last_ok_at IS NOT NULL",
+        (source,),
+    )
+
+
+@settings(
+    max_examples=60,
+    phases=(Phase.explicit, Phase.generate),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(world=WORLDS)
+def test_floors_are_the_lowest_of_the_spans(
+    database_url: str, daemons: Daemons, world: list[Step]
+) -> None:
+    source = f"floors{next(_worlds)}"
+    play(database_url, daemons, world, source)
+    maintained = stored_floors(database_url, source)
+    if rows(database_url, "SELECT FROM provider WHERE slug = %s", (source,)):
+        with connect(database_url) as connection:
+            floor_rebuild.rebuild(connection, source)
+    assert stored_floors(database_url, source) == maintained
+    # What was remembered before the rebuild is void, and what it wrote can be gone on with.
+    play(database_url, daemons, world[:2], source)

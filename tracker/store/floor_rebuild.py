@@ -1,0 +1,339 @@
+"""The price floor built anew from the spans: after an import, a rewind, or for an older database.
+
+What ``floor_rows.maintain`` writes poll by poll comes out here in one go, GPU by GPU: at every
+moment the lowest native price of a floor's offers. The spans that retention took away are not there
+any more: for the time before (``provider.spans_from``) the floor that stands is kept, and spans
+from then that were imported later are added to it.
+
+A foreign price is, in USD, what its span says it was: at the rate of the last poll that saw it.
+"""
+
+# Statements are put together from names of the schema only; values travel as parameters.
+# ruff: noqa: S608
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import psycopg
+
+from tracker.domain.floor import FloorIdentity
+from tracker.store import floor_packs
+from tracker.store.arrays import literal
+from tracker.store.floor_rows import key_row, make_keys
+from tracker.store.stored import sellers_by_id
+
+if TYPE_CHECKING:
+    from tracker.store.series.keys import Ints
+    from tracker.store.series.reduce import LowestSteps
+
+Cursor = psycopg.Cursor[Any]
+Connection = psycopg.Connection[Any]
+
+
+class Rebuilt(NamedTuple):
+    """What stands after a rebuild: keys that ever had a price, closed steps, open steps."""
+
+    keys: int
+    steps: int
+    open_steps: int
+
+
+def rebuild(connection: Connection, source: str | None = None) -> dict[str, Rebuilt]:
+    """Build the floors of *source* (a slug), or of all, anew; each in a transaction of its own.
+
+    Polls of a source wait while its floors are built. Raises LookupError where *source* is unknown.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT id, slug FROM provider WHERE %(slug)s::text IS NULL OR slug = %(slug)s"
+            " ORDER BY id",
+            {"slug": source},
+        )
+        found = cursor.fetchall()
+        connection.commit()
+        if source is not None and not found:
+            raise LookupError(source)
+        rebuilt = {}
+        for source_id, slug in found:
+            rebuilt[slug] = rebuild_one(cursor, source_id)
+            connection.commit()
+    return rebuilt
+
+
+def unbuilt(connection: Connection) -> list[str]:
+    """The sources that have prices, but floors that do not say all that their spans do."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT slug FROM provider WHERE NOT floor_built AND last_ok_at IS NOT NULL ORDER BY id"
+        )
+        return [slug for (slug,) in cursor]
+
+
+def rebuild_one(cursor: Cursor, source_id: int) -> Rebuilt:
+    """Build the floors of one source anew within the caller's transaction.
+
+    Locks the provider's row, and lets recorders know that what they remember is void.
+    """
+    cursor.execute("SET LOCAL statement_timeout = 0")
+    cursor.execute(
+        "SELECT id, last_ok_at, coalesce(ttl_seconds, 0) * interval '1 second', spans_from"
+        " FROM provider WHERE id = %s FOR NO KEY UPDATE",
+        (source_id,),
+    )
+    source = _Source(*cursor.fetchall()[0])
+    cursor.execute("SELECT DISTINCT gpu_key FROM offer WHERE source_id = %s", (source_id,))
+    gpus = [gpu_key for (gpu_key,) in cursor.fetchall()]
+    totals = Rebuilt(0, 0, 0)
+    for gpu_key in gpus:
+        counts = _rebuild_gpu(cursor, source, gpu_key)
+        totals = Rebuilt(*(a + b for a, b in zip(totals, counts, strict=True)))
+    cursor.execute(_RATES_SQL, {"source": source_id})
+    cursor.execute(
+        "UPDATE provider SET floor_built = true, seq = seq + 1 WHERE id = %s", (source_id,)
+    )
+    floor_packs.throw_away(cursor, gpu_keys=gpus)
+    return totals
+
+
+class _Source(NamedTuple):
+    id: int
+    last_ok_at: datetime | None
+    ttl: timedelta
+    spans_from: datetime | None
+
+
+# Closed spans, what is open, and the floor's own steps of the time before the first spans.
+_PRICES_SQL = """
+SELECT 0::int8 AS key_id, s.offer_id, s.valid_from, s.valid_to, s.price_micro_usd, s.price_native,
+    s.fx_rate, s.fallback, s.expires_at, 0::int8 AS open
+FROM price_span s WHERE s.source_id = %(source)s AND s.gpu_key = %(gpu)s
+UNION ALL
+SELECT 0, n.offer_id, n.valid_from, coalesce(n.seen_until, %(last_ok_at)s::timestamptz) + %(ttl)s,
+    n.price_micro_usd, n.price_native, n.fx_rate, n.fallback, n.expires_at, 1
+FROM offer_now n WHERE n.source_id = %(source)s AND n.gpu_key = %(gpu)s
+UNION ALL
+SELECT f.key_id, f.offer_id, f.valid_from, least(f.valid_to, k.expires_at, %(spans_from)s),
+    f.price_micro_usd, f.price_native, f.fx_rate, false, NULL, 0
+FROM (
+    SELECT key_id, offer_id, valid_from, valid_to, price_micro_usd, price_native, fx_rate
+    FROM price_floor UNION ALL
+    SELECT key_id, offer_id, valid_from, 'infinity', price_micro_usd, price_native, fx_rate
+    FROM floor_now
+) f JOIN floor_key k ON k.id = f.key_id
+WHERE k.source_id = %(source)s AND k.gpu_key = %(gpu)s
+    AND f.valid_from < %(spans_from)s::timestamptz
+"""
+_DISTINCT_SQL = f"""
+SELECT array_agg(DISTINCT price_native), array_agg(DISTINCT fx_rate) FROM ({_PRICES_SQL}) prices
+"""
+# Amounts and rates come as their places among the distinct ones, which keeps them exact.
+_COLUMNS_SQL = f"""
+SELECT p.key_id, p.offer_id, p.valid_from, p.valid_to, p.price_micro_usd, a.place,
+    coalesce(r.place, 0), p.fallback::int::int8, coalesce(p.expires_at, 'infinity'),
+    p.open
+FROM ({_PRICES_SQL}) p
+JOIN unnest(%(natives)s::numeric[]) WITH ORDINALITY AS a (native, place) ON native = p.price_native
+LEFT JOIN unnest(%(rates)s::numeric[]) WITH ORDINALITY AS r (rate, place) ON rate = p.fx_rate
+ORDER BY p.offer_id
+"""
+_IDENTITY = (
+    "seller_id", "gpu_key", "gpu_count", "market", "tier", "price_unit", "currency", "price_kind",
+    "billing_increment_seconds", "minimum_seconds", "commitment_hours", "commitment_unknown",
+    "disk_included_gb", "disk_usd_per_gb_hour", "egress_usd_per_gb",
+)  # fmt: skip
+_IDENTITIES_SQL = f"""
+SELECT max(gpu_family), bool_or(is_slice), string_agg(id::text, ' '), {", ".join(_IDENTITY)}
+FROM offer WHERE source_id = %(source)s AND gpu_key = %(gpu)s GROUP BY {", ".join(_IDENTITY)}
+"""
+_OF_GPU = "key_id IN (SELECT id FROM floor_key WHERE source_id = %(source)s AND gpu_key = %(gpu)s)"
+# Multiplying an interval is exact up to 2^53 microseconds, two centuries from 2000.
+_INSTANT = "timestamptz '2000-01-01 00:00+00' + r.{} * interval '1 microsecond'"
+_CLOSED_SQL = f"""
+INSERT INTO price_floor (key_id, offer_id, price_micro_usd, price_native, fx_rate, valid_from,
+    valid_to)
+SELECT key_id, offer_id, micro_usd, native, rate, {_INSTANT.format("starts")},
+    {_INSTANT.format("ends")}
+FROM unnest(%s::int[], %s::int8[], %s::int8[], %s::numeric[], %s::numeric[], %s::int8[], %s::int8[])
+    AS r (key_id, offer_id, micro_usd, native, rate, starts, ends)
+"""
+_OPEN_SQL = f"""
+INSERT INTO floor_now (key_id, offer_id, price_micro_usd, price_native, fx_rate, valid_from,
+    seen_until)
+SELECT key_id, offer_id, micro_usd, native, rate, {_INSTANT.format("starts")},
+    {_INSTANT.format("seen")}
+FROM unnest(%s::int[], %s::int8[], %s::int8[], %s::numeric[], %s::numeric[], %s::int8[], %s::int8[])
+    AS r (key_id, offer_id, micro_usd, native, rate, starts, seen)
+"""
+# What is open in another currency has the newest rate of an offer at this price.
+_RATES_SQL = """
+UPDATE floor_now f SET price_micro_usd = n.price_micro_usd, fx_rate = n.fx_rate
+FROM (
+    SELECT DISTINCT ON (floor_id, price_native) floor_id, price_native, price_micro_usd, fx_rate
+    FROM offer_now WHERE source_id = %(source)s AND fx_rate IS NOT NULL
+    ORDER BY floor_id, price_native, seen_until DESC NULLS FIRST, offer_id
+) n
+WHERE f.key_id = n.floor_id AND f.price_native = n.price_native
+"""
+_PG_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+_FOREVER = 2**63 - 1  # infinity, as PostgreSQL sends it
+
+
+class _Prices(NamedTuple):
+    """Prices of one GPU, in the order of offers. Times are as PostgreSQL counts them; ``native``
+    and ``rate`` are places in lists, counted from 1 (rate 0: none)."""
+
+    key_ids: Ints  # of floor steps; 0 for offers
+    offers: Ints
+    starts: Ints
+    ends: Ints
+    micro_usd: Ints
+    natives: Ints
+    rates: Ints
+    fallback: Ints
+    expires: Ints
+    is_open: Ints
+
+
+def _rebuild_gpu(cursor: Cursor, source: _Source, gpu_key: str) -> Rebuilt:
+    from tracker.store.series.reduce import lowest_steps
+
+    values = {
+        "source": source.id, "gpu": gpu_key, "last_ok_at": source.last_ok_at, "ttl": source.ttl,
+        "spans_from": source.spans_from,
+    }  # fmt: skip
+    cursor.execute(_DISTINCT_SQL, values)
+    natives, rates = cursor.fetchall()[0]
+    natives, rates = natives or [], [rate for rate in rates or () if rate is not None]
+    prices = _read(cursor, values | {"natives": natives, "rates": rates})
+    floor_ids, expires = _floor_ids(cursor, source, gpu_key, prices)
+    steps = lowest_steps(prices.starts, prices.ends, prices.natives, floor_ids)
+    for table in ("price_floor", "floor_now"):
+        cursor.execute(f"DELETE FROM {table} WHERE {_OF_GPU}", values)
+    closed, still_open = _write(cursor, source, prices, floor_ids, steps, expires, (natives, rates))
+    _assign(cursor, values, prices, floor_ids)
+    return Rebuilt(len(set(steps.groups.tolist())), closed, still_open)
+
+
+def _read(cursor: Cursor, values: dict[str, Any]) -> _Prices:
+    from tracker.store.series.binary import read_columns
+
+    columns = read_columns(cursor.connection, _COLUMNS_SQL, values, len(_Prices._fields))
+    return _Prices(*columns)
+
+
+def _floor_ids(
+    cursor: Cursor, source: _Source, gpu_key: str, prices: _Prices
+) -> tuple[Ints, dict[int, int]]:
+    """The floor of each price, and the moment at which each floor's prices expire (if they do)."""
+    import numpy as np
+
+    identities, of_offer = _identities(cursor, source, gpu_key)
+    offers = np.array(sorted(of_offer), dtype=np.int64)
+    group = np.array([of_offer[id_] for id_ in offers.tolist()], dtype=np.int64)
+    own = prices.key_ids == 0
+    places = group[np.searchsorted(offers, prices.offers[own])]
+    kinds, kind_of = np.unique(
+        np.column_stack((places, prices.fallback[own], prices.expires[own])), axis=0,
+        return_inverse=True,
+    )  # fmt: skip
+    rows, limits = [], []
+    for place, fallback, expires in kinds.tolist():
+        seller_id, family, is_slice, identity = identities[place]
+        at = None if expires == _FOREVER else _PG_EPOCH + timedelta(microseconds=expires)
+        told = identity._replace(fallback=bool(fallback), expires_at=at)
+        rows.append(key_row(told, source.id, seller_id, family, is_slice=is_slice))
+        limits.append(expires)
+    by_digest = make_keys(cursor, rows) if rows else {}
+    ids = np.array([by_digest[row[0]] for row in rows], dtype=np.int64)
+    floor_ids = prices.key_ids.copy()
+    floor_ids[own] = ids[kind_of.reshape(-1)] if len(ids) else 0
+    ends = dict(zip(ids.tolist(), limits, strict=True))
+    return floor_ids, {id_: end for id_, end in ends.items() if end != _FOREVER}
+
+
+def _identities(
+    cursor: Cursor, source: _Source, gpu_key: str
+) -> tuple[list[tuple[int, str, bool, FloorIdentity]], dict[int, int]]:
+    """What the offers of a GPU are, without limits (seller, family, slice, identity), and for each
+    offer its place among them."""
+    slugs = {id_: seller.slug for id_, seller in sellers_by_id(cursor.connection).items()}
+    cursor.execute(_IDENTITIES_SQL, {"source": source.id, "gpu": gpu_key})
+    identities: list[tuple[int, str, bool, FloorIdentity]] = []
+    of_offer: dict[int, int] = {}
+    for family, is_slice, ids, seller_id, *rest in cursor.fetchall():
+        of_offer.update(dict.fromkeys(map(int, ids.split(" ")), len(identities)))
+        identity = FloorIdentity(slugs[source.id], slugs[seller_id], *rest, False, None)
+        identities.append((seller_id, family, is_slice, identity))
+    return identities, of_offer
+
+
+def _write(
+    cursor: Cursor, source: _Source, prices: _Prices, floor_ids: Ints, steps: LowestSteps,
+    expires: dict[int, int], codes: tuple[list[Decimal], list[Decimal]],
+) -> tuple[int, int]:  # fmt: skip
+    """Write the *steps*, of which those that end with an open offer are open; how many of each."""
+    import numpy as np
+
+    limit = np.array([expires.get(id_, _FOREVER) for id_ in steps.groups.tolist()], dtype=np.int64)
+    last_ok = None if source.last_ok_at is None else _micros(source.last_ok_at - _PG_EPOCH)
+    ttl = _micros(source.ttl)
+    open_ends = {
+        (floor_id, native, end)
+        for floor_id, native, end, is_open in zip(
+            floor_ids.tolist(), prices.natives.tolist(), prices.ends.tolist(),
+            prices.is_open.tolist(), strict=True,
+        )
+        if is_open
+    }  # fmt: skip
+    known = zip(steps.groups.tolist(), steps.values.tolist(), steps.ends.tolist(), strict=True)
+    opened = np.array([step in open_ends for step in known], dtype=bool)
+    counts = []
+    for statement, is_open in ((_CLOSED_SQL, False), (_OPEN_SQL, True)):
+        ends = steps.ends if is_open else np.minimum(steps.ends, limit)
+        wanted = (opened == is_open) & (np.minimum(ends, limit) > steps.starts)
+        at = steps.chosen[wanted]
+        last = ends[wanted].tolist()
+        if is_open:
+            seen = [end - ttl for end in last]
+            last = [None if moment == last_ok else moment for moment in seen]
+        counts.append(len(at))
+        if len(at):
+            natives, rates = codes
+            cursor.execute(statement, [
+                literal(steps.groups[wanted].tolist()), literal(prices.offers[at].tolist()),
+                literal(prices.micro_usd[at].tolist()),
+                literal([natives[place - 1] for place in prices.natives[at].tolist()]),
+                literal([rates[p - 1] if p else None for p in prices.rates[at].tolist()]),
+                literal(steps.starts[wanted].tolist()), literal(last),
+            ])  # fmt: skip
+    closed, still_open = counts
+    return closed, still_open
+
+
+def _assign(cursor: Cursor, values: dict[str, Any], prices: _Prices, floor_ids: Ints) -> None:
+    """Note with every open offer which floor it counts for."""
+    cursor.execute(
+        "SELECT offer_id FROM offer_now WHERE source_id = %(source)s AND gpu_key = %(gpu)s", values
+    )
+    open_now = {offer_id for (offer_id,) in cursor.fetchall()}
+    # An offer's open price is its last: with the limits that it has now.
+    latest: dict[int, tuple[int, int]] = {}
+    for offer_id, end, floor_id in zip(
+        prices.offers.tolist(), prices.ends.tolist(), floor_ids.tolist(), strict=True
+    ):
+        if offer_id in open_now and end >= latest.get(offer_id, (0, 0))[0]:
+            latest[offer_id] = end, floor_id
+    if latest:
+        cursor.execute(
+            "UPDATE offer_now n SET floor_id = r.floor_id"
+            " FROM unnest(%s::int8[], %s::int[]) AS r (offer_id, floor_id)"
+            " WHERE n.offer_id = r.offer_id",
+            (literal(list(latest)), literal([floor_id for _, floor_id in latest.values()])),
+        )
+
+
+def _micros(span: timedelta) -> int:
+    return span // timedelta(microseconds=1)
