@@ -230,6 +230,35 @@ def test_one_part_at_two_prices_leaves_none_in_that_region_only() -> None:
     assert regions == {"us-central1"}
 
 
+@pytest.mark.parametrize("name", ["Nvidia H100 80GB Mega GPU", "Nvidia H100 80GB Plus GPU",
+                                  "H100 Mega 80GB GPU"])  # fmt: skip
+def test_the_h100_of_a3_mega_goes_by_several_names(name: str) -> None:
+    parts = [
+        sku("A3Plus Instance Core running in Virginia", "0.025", "CPU", regions=["us-east4"]),
+        sku("A3Plus Instance Ram running in Virginia", "0.002", "RAM", regions=["us-east4"]),
+        sku("SSD backed Local Storage in Virginia", "0.073", "LocalSSD", regions=["us-east4"]),
+        sku(f"{name} running in Virginia", "10", regions=["us-east4"]),
+    ]
+    (offer,) = parsed(*parts).offers
+    # 8 x 10 + 208 x 0.025 + 1872 x 0.002 + 6000 x 0.073 / 730
+    assert (offer.source_id, offer.price.amount) == ("a3-megagpu-8g", Decimal("89.544"))
+    # Of the plain H100's machines none is made of it.
+    assert not parsed(*parts[1:], sku(f"{name} running in X", "10")).offers
+
+
+def test_a_machine_is_the_same_offer_from_either_source() -> None:
+    text = open_data()["text"]
+    found = [
+        digest(provider, [answer], catalogue(), fx={}, known=Known(), rules=Rules()).accepted
+        for answer in (payload({"skus": PARTS, "nextPageToken": ""}), payload(text))
+    ]
+    keys = [{o.key for o in offers if o.listed.market is not Market.RESERVED} for offers in found]
+    shared = keys[0] & keys[1]
+    assert {o.listed.source_id for o in found[0] if o.key in shared} == {
+        "a2-highgpu-1g", "a3-highgpu-1g", "a3-highgpu-8g"
+    }  # fmt: skip
+
+
 def test_regions_without_the_gpu_are_left_out_and_named() -> None:
     parts = [{**part, "serviceRegions": ["africa-south1"]} for part in PARTS]
     result = parsed(*parts)
