@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PINNED := --constraint constraints.txt
-JOBS ?= 2
+JOBS ?= 4
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
 # The first Python on the PATH that is new enough; PYTHON=... names another.
@@ -39,10 +39,11 @@ pytest: $(VENV)/.dev ## the tests, on a real PostgreSQL that they start themselv
 	@$(BIN)/pytest -n $(JOBS) -m 'not e2e'
 
 e2e: $(VENV)/.dev ## crash, soak and load tests (longer)
-	@$(BIN)/pytest -m e2e
+	@$(BIN)/pytest -n 2 -m e2e
 
 bench: $(VENV)/.bench ## ratios against named yardsticks, and how right estimated hours are
 	@$(BIN)/python -m benchmarks.ingest
+	@$(BIN)/python -m benchmarks.poll_all
 	@$(BIN)/python -m benchmarks.cli
 	@$(BIN)/python -m benchmarks.estimate
 	@$(BIN)/python -m benchmarks.accuracy
