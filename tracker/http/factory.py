@@ -37,19 +37,34 @@ def make_client(
     patience_s = provider.patience.total_seconds()
     return Client(
         user_agent=user_agent(http.user_agent_contact),
-        limits=Limits(
-            connect_s=http.connect_seconds,
-            read_s=max(http.read_seconds, patience_s),
-            total_s=max(http.total_seconds, patience_s),
-            stream_total_s=http.stream_total_seconds,
-            attempts=http.attempts,
-            max_retry_after_s=http.max_retry_after_seconds,
-        ),
+        limits=_limits(settings, patience_s),
         gate=gate or make_gate(provider, settings),
         cache=cache,
         redactor=redactor,
         secrets=_secrets(config),
         deadline_s=allowed_s if deadline_s is None else min(allowed_s, deadline_s),
+    )
+
+
+def make_download_client(settings: Settings, redactor: Redactor | None = None) -> Client:
+    """A client for files that are no provider's answers, such as catalogues to import."""
+    return Client(
+        user_agent=user_agent(settings.http.user_agent_contact),
+        limits=_limits(settings),
+        gate=HostGate(0.0, concurrency=settings.http.concurrency_per_host),
+        redactor=redactor,
+    )
+
+
+def _limits(settings: Settings, patience_s: float = 0.0) -> Limits:
+    http = settings.http
+    return Limits(
+        connect_s=http.connect_seconds,
+        read_s=max(http.read_seconds, patience_s),
+        total_s=max(http.total_seconds, patience_s),
+        stream_total_s=http.stream_total_seconds,
+        attempts=http.attempts,
+        max_retry_after_s=http.max_retry_after_seconds,
     )
 
 

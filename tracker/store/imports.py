@@ -28,6 +28,7 @@ Connection = psycopg.Connection[Any]
 Cursor = psycopg.Cursor[Any]
 
 KIND = "import"
+LOCK_WAIT_S = 15  # a server notices within ten that a client is gone
 _NAMES = offer.c.keys()
 IDENTITY = tuple(_NAMES[_NAMES.index("native_id") : _NAMES.index("gpu_raw")])
 _OFFER_COLUMNS = ("n", "key", "source", "seller", *IDENTITY, "gpu_raw", "source_url", "notes")
@@ -89,11 +90,7 @@ def begin(
     interrupted is given up. The source is locked until the connection closes. Raises ImportBusy.
     """
     with connection.transaction(), connection.cursor() as cursor:
-        # hashtext as in PostgreSQL's own advisory examples: any number will do that is the same.
-        cursor.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", (f"import {slug}",))
-        [(locked,)] = cursor.fetchall()
-        if not locked:
-            raise ImportBusy(f"another import into {slug} is running; wait for its end")
+        _lock(cursor, slug)
         source_id = _source(cursor, slug, hold_seconds)
         cursor.execute(
             "SELECT id, digest, state, position, counts FROM import_run WHERE source_id = %s"
@@ -119,6 +116,15 @@ def begin(
         run = Run(id_, source_id, position)
         _make_stage(cursor, run)
         return run
+
+
+def _lock(cursor: Cursor, slug: str) -> None:
+    """Keep others out until the connection closes; wait for one that was killed to be noticed."""
+    cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_WAIT_S}s'")
+    try:
+        cursor.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (f"import {slug}",))
+    except psycopg.errors.LockNotAvailable:
+        raise ImportBusy(f"another import into {slug} is running; wait for its end") from None
 
 
 def _source(cursor: Cursor, slug: str, hold_seconds: int) -> int:

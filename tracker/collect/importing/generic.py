@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -28,7 +29,13 @@ _MARKED = frozenset({"source", "method", "origin", "kind", "type", "provenance",
 _YEARS = re.compile(r"\b(\d)\s*-?\s*y(?:ea)?rs?\b|\b(\d)y\b", re.IGNORECASE)
 _MONTHS = re.compile(r"\b(\d{1,2})\s*mo(?:nths?)?\b", re.IGNORECASE)
 _HOURS_PER_MONTH = 730
+_CACHED = 50_000
 _TERM = frozenset({Market.RESERVED, Market.MONTHLY, Market.CAPACITY_BLOCK})
+
+
+@functools.lru_cache(maxsize=_CACHED)
+def _is_marked(text: str) -> bool:
+    return _MARKS.search(text) is not None
 
 
 class _Known(NamedTuple):
@@ -56,8 +63,9 @@ class Reader:
         self._flags = [position for name, position in index.items() if name.lower() in _FLAGS]
         self._marked = [position for name, position in index.items() if name.lower() in _MARKED]
         moving = ("observed_at", "price", "usd_per_unit")
-        self._naming = sorted({i for n, at in self._at.items() if n not in moving for i in at})
+        self._naming = [n for n in self._at if n not in moving]
         self._known: dict[tuple[str, ...], _Known | str] = {}
+        self._stripped = functools.lru_cache(maxsize=_CACHED)(self._strip)
 
     def read(self, row: Sequence[str], where: str, into: Snapshot) -> None:
         """Add one row to *into*: an observation, or the reason why it is none."""
@@ -74,9 +82,12 @@ class Reader:
         mapping = self._mapping
         at = words.moment(self._cell(row, "observed_at"), mapping.zone, self._now)
         amount = words.price(self._cell(row, "price"))
-        cells = tuple([row[i] for i in self._naming])
+        # Of the texts as they name the offer: an origin's changes with every version of its file.
+        cells = tuple([self._text(row, name) for name in self._naming])
         known = self._known.get(cells)
         if known is None:
+            if len(self._known) >= _CACHED:
+                self._known.clear()
             known = self._known[cells] = self._name(row)
         if isinstance(known, str):
             raise Unreadable(known)
@@ -95,17 +106,21 @@ class Reader:
             raise Unreadable(INVENTED)
         if any(row[i].strip().lower() in ("true", "1", "yes") for i in self._flags):
             raise Unreadable(INVENTED)
-        if any(_MARKS.search(row[i]) for i in self._marked):
+        if any(_is_marked(row[i]) for i in self._marked):
             raise Unreadable(INVENTED)
 
     def _cell(self, row: Sequence[str], name: str) -> str:
         at = self._at.get(name)
         if at is None:
             return self._mapping.constants.get(name, "")
-        return " ".join(row[i].strip() for i in at if row[i])
+        if len(at) == 1:
+            return row[at[0]]
+        return " ".join([row[i] for i in at if row[i]])
 
     def _text(self, row: Sequence[str], name: str) -> str:
-        text = self._cell(row, name)
+        return self._stripped(name, self._cell(row, name))
+
+    def _strip(self, name: str, text: str) -> str:
         pattern = self._mapping.strip.get(name)
         return (pattern.sub("", text) if pattern else text).strip()
 
@@ -127,29 +142,29 @@ class Reader:
 
     def _offer(self, row: Sequence[str], known: _Known, unit: PriceUnit) -> ListedOffer:
         gpus = words.count(self._cell(row, "gpu_count"))
-        name, form = self._text(row, "gpu"), self._cell(row, "form_factor")
+        name, form = self._text(row, "gpu"), self._text(row, "form_factor")
         own_id = self._text(row, "id") or f"{gpus}x {name} {form}".strip()
         origin = self._text(row, "origin")
         vram_gb = words.number(self._cell(row, "vram_gb")) or None
-        currency = self._cell(row, "currency").upper() or self._mapping.currency
+        currency = self._text(row, "currency").upper() or self._mapping.currency
         return ListedOffer(
             source_id=f"{own_id} [{origin}]" if origin else own_id,
             gpu_name=name,
             gpu_count=gpus,
             price=placeholder(currency, unit),
             market=known.market,
-            tier=self._cell(row, "tier").lower() or "standard",
+            tier=self._text(row, "tier").lower() or "standard",
             price_kind=PriceKind.DYNAMIC if known.market is Market.SPOT else PriceKind.FIXED,
             vram_gb=vram_gb,
             vram_mib=words.number(self._cell(row, "vram_mib")) or None,
             form_factor=None if words.is_nothing(form) else form,
             region=self._text(row, "region") or None,
-            country=self._cell(row, "country").upper() or None,
+            country=self._text(row, "country").upper() or None,
             vcpus=words.number(self._cell(row, "vcpus")) or None,
             ram_gib=words.number(self._cell(row, "ram_gib")) or None,
             seller=known.seller,
             terms=self._terms(row, known.market, own_id),
-            source_url=self._cell(row, "source_url") or None,
+            source_url=self._text(row, "source_url") or None,
         )
 
     def _terms(self, row: Sequence[str], market: Market, own_id: str) -> Terms:

@@ -11,16 +11,17 @@ from typing import Any, NamedTuple
 
 from tracker.collect.importing.observation import (
     OUTSIDE,
+    SAMPLE_LENGTH,
     Observation,
     Refused,
     Report,
     Snapshot,
 )
-from tracker.collect.importing.rules import Daily, refusal
+from tracker.collect.importing.rules import COMPONENT, Daily, is_component, refusal
 from tracker.domain.gpu import Catalogue
 from tracker.domain.money import PerMachineHour, to_micro_usd
 from tracker.domain.normalize import FxRate, Unnormalised, normalise
-from tracker.domain.offer import ListedOffer, Offer
+from tracker.domain.offer import ListedOffer, Market, Offer
 from tracker.domain.quality import Known, Rules, assess
 from tracker.store.imports import StagedMoment, StagedPrice
 from tracker.store.poll_types import MAX_MICRO_USD
@@ -32,6 +33,14 @@ BROKEN = "a listing with less than half of the offers of the one before, taken f
 OUT_OF_RANGE = "price out of range"
 HELD = "held by the quality gate"
 _CACHED = 50_000  # offers kept as objects; only a file of more pays for looking at one twice
+
+
+class Day(NamedTuple):
+    """The lowest list price of an offer on one day, and how many rows were counted of it then."""
+
+    lowest: Daily
+    gpu_key: str
+    rows: int
 
 
 class Entry(NamedTuple):
@@ -48,6 +57,17 @@ class Taken:
     offers: list[tuple[int, Offer]] = field(default_factory=list)
     prices: list[StagedPrice] = field(default_factory=list)
     moments: list[StagedMoment] = field(default_factory=list)
+
+
+def _sample(o: Observation) -> str:
+    """An observation in one line: where it stood, and what it says."""
+    listed = o.offer
+    text = (
+        f"{o.where}: {listed.seller} {listed.source_id}, {listed.gpu_count} x {listed.gpu_name},"
+        f" {o.amount:f} {listed.price.currency} per {listed.price.unit}, {listed.market}"
+        f" {listed.region or ''} at {o.at:%Y-%m-%dT%H:%MZ}"
+    )
+    return text[:SAMPLE_LENGTH]
 
 
 class Intake:
@@ -73,14 +93,14 @@ class Intake:
         self._numbers = dict(numbers or {})
         self._since, self._until = since, until
         self._entries: dict[tuple[str | None, ListedOffer], Entry | str] = {}
-        self._daily: dict[tuple[int, int], Daily] | None = None
+        self._daily: dict[tuple[int, int], Day] | None = None
 
     def remember_days(self) -> None:
         """Keep what ``far_below`` needs in memory, where there is no database to ask."""
         self._daily = {}
 
     @property
-    def daily(self) -> list[Daily]:
+    def daily(self) -> list[Day]:
         """The lowest list prices by offer and day, where they were to be kept."""
         return list((self._daily or {}).values())
 
@@ -94,7 +114,8 @@ class Intake:
         for o in snapshot.observations:
             found = self._judge(o, new)
             if isinstance(found, str):
-                self.report.refuse([Refused(found, o.where[:200])])
+                shown = found not in self.report.samples
+                self.report.refuse([Refused(found, _sample(o) if shown else "")])
             else:
                 judged.append((o, *found))
         if self._listings:
@@ -152,6 +173,8 @@ class Intake:
             price = PerMachineHour(Decimal(0))  # each observation brings its own
             offer = Offer(source, o.offer.seller or source, o.gpu, price, o.offer)
         else:
+            if is_component(o.offer.source_id):
+                return COMPONENT
             day = o.fx_date or o.at.date()
             fx = {o.offer.price.currency: FxRate(o.usd_per_unit or Decimal(1), day)}
             found = normalise(source, o.offer, self._catalogue, fx)
@@ -167,22 +190,26 @@ class Intake:
     def _keep(self, o: Observation, entry: Entry, micro_usd: int) -> StagedPrice:
         offer = entry.offer
         self.report.keep(o.at, offer.provider, offer.gpu.key)
-        if (
-            self._daily is not None
-            and offer.listed.market == "on_demand"
-            and not offer.gpu.is_slice
-        ):
-            per_gpu = int(micro_usd / offer.listed.gpu_count)
-            at = (entry.n, o.at.toordinal())
-            before = self._daily.get(at)
-            if before is None or per_gpu < before.micro_usd_per_gpu:
-                self._daily[at] = Daily(
-                    entry.n, offer.gpu.family, offer.provider, o.at.date(), per_gpu
-                )
+        if self._daily is not None:
+            self._note_day(self._daily, o, entry, micro_usd)
         return StagedPrice(
             entry.n, o.at, o.until, o.exact, o.amount, micro_usd, o.usd_per_unit, o.fx_date,
             o.valid_as_of, o.expires_at, o.fallback,
         )  # fmt: skip
+
+    @staticmethod
+    def _note_day(
+        daily: dict[tuple[int, int], Day], o: Observation, entry: Entry, micro_usd: int
+    ) -> None:
+        offer, at = entry.offer, (entry.n, o.at.toordinal())
+        if offer.listed.market != Market.ON_DEMAND or offer.gpu.is_slice:
+            return
+        per_gpu = int(micro_usd / offer.listed.gpu_count)
+        before = daily.get(at)
+        if before is not None:
+            per_gpu = min(per_gpu, before.lowest.micro_usd_per_gpu)
+        lowest = Daily(entry.n, offer.gpu.family, offer.provider, o.at.date(), per_gpu)
+        daily[at] = Day(lowest, offer.gpu.key, (before.rows if before else 0) + 1)
 
     # -- whole listings ------------------------------------------------------------------------
 
@@ -211,7 +238,7 @@ class Intake:
         )  # fmt: skip
         if outcome.verdict == "shrunk":
             self.state[seller] = [*before, len(outcome.accepted)]
-            self.report.refuse(Refused(BROKEN, item[0].where[:200]) for item in items)
+            self.report.refuse(Refused(BROKEN, _sample(item[0])) for item in items)
             return []
         self.state[seller] = [len(outcome.accepted)]
         held = {(h.offer.key, h.offer.price): h for h in outcome.held}
@@ -221,7 +248,7 @@ class Intake:
             if problem is None:
                 kept.setdefault((offer.key, offer.price), item)
             else:
-                sample = f"{problem.reason}: {item[0].where}"[:200]
+                sample = f"{problem.reason}: {_sample(item[0])}"[:SAMPLE_LENGTH]
                 self.report.refuse([Refused(f"{HELD} {problem.gate}", sample)])
         return list(kept.values())
 

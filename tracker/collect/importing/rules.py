@@ -26,7 +26,8 @@ FAR_BELOW = "far below every other seller of that week, and not confirmed by lat
 # Texts of billing components. GCP: "Nvidia Tesla A100 GPU running in Americas", "... attached to
 # Spot Preemptible VMs", "Commitment v1: ...", "Reserved ... in Calendar Mode". OCI: part numbers.
 _COMPONENT = re.compile(
-    r"\bGPU (?:running|attached)\b|^Commitment v\d|\bCalendar Mode\b|^B\d{5,6}$", re.IGNORECASE
+    r"\bGPU (?:running|attached)\b|^Commitment v\d|\bCalendar Mode\b|^B\d{5,6}(?= \[|$)",
+    re.IGNORECASE,
 )
 
 # GCP's hosts: what their vCPUs and memory alone cost on demand in us-central1, in USD per GPU-hour
@@ -53,6 +54,11 @@ _GCP_TYPE = re.compile(r"(a\d-[a-z]+gpu)-(\d+)g\b")
 _GCP_NOT_LISTED = re.compile(r"a3-highgpu-[124]g\b")
 
 
+def is_component(own_id: str) -> bool:
+    """Whether an offer's id is the text or number of a billing component."""
+    return _COMPONENT.search(own_id) is not None
+
+
 def refusal(
     seller: str, offer: ListedOffer, gpu: Gpu, usd_per_machine: Decimal, catalogue: Catalogue
 ) -> str | None:
@@ -60,8 +66,6 @@ def refusal(
 
     *usd_per_machine* is USD per machine-hour of *offer*.
     """
-    if _COMPONENT.search(offer.source_id):
-        return COMPONENT
     per_gpu = usd_per_machine / offer.gpu_count
     if seller == "gcp":
         problem = _gcp(offer, per_gpu)
@@ -102,7 +106,7 @@ class Doubted(NamedTuple):
     limit_micro_usd_per_gpu: int
 
 
-FAR = Decimal("0.33")  # as the gate between the hosts of a marketplace has it
+FAR = Decimal("0.28")
 OTHERS = 3  # sellers that must have been seen in the same week
 CONFIRMED_DAYS = 3  # on so many days the same offer was seen as cheap: then it really is
 

@@ -1,0 +1,149 @@
+"""An import from beginning to end: read, judge, stage, merge. Killed anywhere, it can go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tracker.collect.importing.intake import Day, Intake
+from tracker.collect.importing.observation import Report
+from tracker.collect.importing.rules import FAR_BELOW, Daily, far_below
+from tracker.collect.importing.source import BadSource, Plan, Source
+from tracker.domain.gpu import Catalogue
+from tracker.domain.quality import Rules
+from tracker.store import import_merge, imports
+from tracker.store.engine import connect, translated
+
+Progress = Callable[[int, int | None, str], None]  # units done, of how many, the last one's name
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an import ended. ``spans`` were written, ``replaced`` taken away. None on a dry run."""
+
+    report: Report
+    run: int | None = None
+    spans: int | None = None
+    replaced: int | None = None
+    repeated: bool = False  # finished before, with this very content: nothing was done
+    resumed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """What prices are judged with, and the time window asked for: [since, until)."""
+
+    catalogue: Catalogue
+    rules: Rules
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+def dry_run(source: Source, judging: Judging, progress: Progress) -> Outcome:
+    """Read and judge everything, and write nothing. Raises ImportFailed."""
+    report = Report()
+    intake = _intake(source.plan, judging, report)
+    if not source.plan.listings:
+        intake.remember_days()
+    done = 0
+    for done, unit in enumerate(source.units(None), 1):
+        if unit.snapshot is None:
+            report.absent += 1
+        else:
+            intake.take(unit.snapshot)
+        progress(done, source.plan.total, unit.label)
+    _nothing(done, report, source.plan)
+    _doubt(report, intake.daily)
+    return Outcome(report)
+
+
+def run_import(url: str, source: Source, judging: Judging, progress: Progress) -> Outcome:
+    """Import everything of *source* into the database at *url*.
+
+    1. Take up the interrupted run of the same content, or begin one. 2. Stage file by file, each
+    with the run's position. 3. Take back what only the whole shows to be wrong. 4. Merge all of it
+    into history, in one transaction.
+
+    Raises ImportFailed when the source fails: then the same call goes on later; ImportBusy; and
+    StoreError.
+    """
+    plan = source.plan
+    with translated(), connect(url, statement_timeout_s=0, lock_timeout_s=60) as connection:
+        connection.autocommit = True
+        run = imports.begin(
+            connection, format=plan.format, source=plan.source, digest=plan.digest,
+            slug=plan.slug, hold_seconds=round(plan.hold.total_seconds()), settled=plan.settled,
+            position=dict(plan.position),
+        )  # fmt: skip
+        report = Report.from_json(run.counts)
+        if run.done:
+            return Outcome(report, run.id, 0, 0, repeated=True)
+        if run.position.get("read") is not True:
+            _stage(connection, run, source, judging, report, progress)
+        if not plan.listings and run.position.get("judged") is not True:
+            _take_back(connection, run, report)
+        merged = import_merge.merge(connection, run, report.to_json())
+    return Outcome(report, run.id, merged.spans, merged.replaced, resumed=run.resumed)
+
+
+def _intake(plan: Plan, judging: Judging, report: Report, **more: Any) -> Intake:
+    return Intake(
+        judging.catalogue, judging.rules, plan.slug, report, listings=plan.listings,
+        since=judging.since, until=judging.until, **more,
+    )  # fmt: skip
+
+
+def _stage(
+    connection: imports.Connection, run: imports.Run, source: Source, judging: Judging,
+    report: Report, progress: Progress,
+) -> None:  # fmt: skip
+    numbers = imports.known_offers(connection, run)
+    intake = _intake(source.plan, judging, report, numbers=numbers, state=run.position.get("state"))
+    done: int = run.position.get("units", 0)
+    for unit in source.units(run.position.get("after")):
+        done += 1
+        if unit.snapshot is None:
+            report.absent += 1
+            offers, prices, moments = [], [], []
+        else:
+            taken = intake.take(unit.snapshot)
+            offers, prices, moments = taken.offers, taken.prices, taken.moments
+        run.position |= {"after": unit.key, "units": done, "state": intake.state}
+        imports.stage(
+            connection, run, offers=offers, prices=prices, moments=moments,
+            position=run.position, counts=report.to_json(),
+        )  # fmt: skip
+        progress(done, source.plan.total, unit.label)
+    _nothing(done, report, source.plan)
+    run.position["read"] = True
+    imports.stage(connection, run, offers=(), prices=(), moments=(), position=run.position,
+                  counts=report.to_json())  # fmt: skip
+
+
+def _nothing(units: int, report: Report, plan: Plan) -> None:
+    if units == report.absent:
+        raise BadSource(f"{plan.source}: nothing found ({report.absent} dates asked for)")
+
+
+def _doubt(report: Report, days: Iterable[Day]) -> None:
+    """Count what is far below all others as refused: the rows of those days."""
+    known = {(d.lowest.offer, d.lowest.day): d for d in days}
+    for doubted in far_below(d.lowest for d in known.values()):
+        of = known[(doubted.offer, doubted.day)]
+        usd = of.lowest.micro_usd_per_gpu / 10**6
+        sample = f"{of.lowest.seller} {of.gpu_key} on {of.lowest.day}: ${usd:.4f} a GPU"
+        report.drop(FAR_BELOW, of.lowest.seller, of.gpu_key, sample, of.rows)
+
+
+def _take_back(connection: imports.Connection, run: imports.Run, report: Report) -> None:
+    with connection.transaction():
+        daily = [Daily(*row) for row in imports.lowest_by_day(connection, run)]
+        doubted = [(d.offer, d.day, d.limit_micro_usd_per_gpu) for d in far_below(daily)]
+        for row in imports.withdraw(connection, run, doubted):
+            sample = f"{row.seller} {row.native_id}: {row.gpu_key}"
+            report.drop(FAR_BELOW, row.seller, row.gpu_key, sample, row.rows)
+        run.position["judged"] = True
+        imports.stage(connection, run, offers=(), prices=(), moments=(), position=run.position,
+                      counts=report.to_json())  # fmt: skip
