@@ -121,7 +121,8 @@ def test_without_a_database_the_estimate_is_given_all_the_same(
     assert "secret" not in answer.out + answer.err
 
 
-def test_jobs_are_listed_and_shown() -> None:
+def test_jobs_are_listed_and_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GPUCOST_DATA_DIR", str(tmp_path))
     answer = run("jobs", "list", "-o", "json")
     assert [job["job"] for job in answer.json()["jobs"]] == job_names()
     assert "bert-large" in run("jobs", "list").out
@@ -213,3 +214,12 @@ def test_a_check_names_every_mistake_of_a_file(tmp_path: Path) -> None:
     } <= {*named}
     assert len(named) == len(set(named))
     assert answer.complaint == "1 of 1 file cannot be used"
+
+
+def test_more_gpus_than_the_hours_are_for_are_told_of() -> None:
+    answer = run("estimate", "bert-large", "--gpus", "3", "--no-prices")
+    told = "3 GPUs are billed for the hours that fewer take on A100, H100, RTX4090: how the job"
+    assert any(line.startswith(told) for line in answer.lines)
+    document = run("estimate", "bert-large", "--gpus", "3", "--no-prices", "-o", "json").json()
+    assert document["remark"].startswith(told)
+    assert not any("fewer take" in line for line in run("estimate", "bert-large").lines)

@@ -49,7 +49,9 @@ def test_the_commands_of_a_page_work(
     page: Path, tmp_path: Path, database_url: str, empty_database_url: str
 ) -> None:
     with replaying() as providers:
-        variables = providers | {"GPUCOST_DATABASE_URL": database_url}
+        variables = providers | {
+            "GPUCOST_DATABASE_URL": database_url, "GPUCOST_DATA_DIR": str(tmp_path / "data"),
+        }  # fmt: skip
         for block in blocks(page):
             if block.file:
                 (tmp_path / block.file).write_text(_with_current_dates(block.text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal
 
 import pytest
@@ -290,3 +291,40 @@ def test_whatever_a_workload_says_it_is_a_job_or_one_line(
         return
     found = runtime_for(job, gpu, catalogue())
     assert isinstance(found, NoEstimate) or found.hours > 0
+
+
+SHAPE = "layers = 32, width = 4096, heads = 32, kv_heads = 8, ffn = 14336, vocab = 128256"
+
+
+@pytest.mark.parametrize(
+    ("model", "complaint"),
+    [
+        (f'{{ params = "70B", {SHAPE} }}', "params: 7e+10, but the layers, width, ffn and vocab"),
+        (f'{{ params = "800M", {SHAPE} }}', "params: 8e+08, but the layers"),
+        (f'{{ params = "8B", active_params = "2B", {SHAPE} }}', "active_params: is of a mixture"),
+        ('{ layers = 2, width = 100, heads = 3, vocab = 32000 }', "heads: a width of 100 cannot"),
+        ('{ layers = 2, width = 128, heads = 8, kv_heads = 3, vocab = 32000 }', "kv_heads: 8 head"),
+        ('{ params = "7B", kv_heads = 8 }', "kv_heads: is of a shape; give layers, width, heads"),
+        ('{ params = "7B", gated = true }', "gated: is of a shape; give layers, width, heads"),
+    ],
+)  # fmt: skip
+def test_numbers_of_a_model_that_contradict_each_other_are_refused(
+    model: str, complaint: str
+) -> None:
+    with pytest.raises(JobError, match=re.escape(f"workload.model.{complaint}")):
+        job_of(changed(LORA, model=model))
+
+
+def test_a_shape_with_its_own_count_of_parameters_is_taken() -> None:
+    found = task(job_of(changed(LORA, model=f'{{ params = "8B", gated = true, {SHAPE} }}')))
+    assert isinstance(found, Training)
+    assert found.model.params == 8e9
+
+
+def test_no_message_shows_how_a_number_is_held() -> None:
+    with pytest.raises(JobError, match=r"tokens: not a finite number: NaN$"):
+        job_of(changed(LORA, tokens="nan"))
+    for text in ("gpus_needed = 1.5", "title = 2.5", "[limits]\nregions = [1.5]"):
+        with pytest.raises(JobError, match=r"(1|2)\.5\]? is not") as told:
+            job_from_text(f'name = "x"\n{text}\n[hours]\nA100 = 1\n')
+        assert "Decimal" not in str(told.value)

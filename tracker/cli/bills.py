@@ -142,6 +142,7 @@ def document(report: CheapestReport, verdicts: Sequence[Verdict]) -> dict[str, A
         "goal": report.goal,
         "ranking": goals.ranking(report.goal),
         "unbeaten": [row(r, report.now) for r in report.unbeaten],
+        "slices": [row(r, report.now) for r in report.slices],
         "filters": report.filters.echo(),
         "offers_total": report.total_offers,
         "offers_considered": report.considered,

@@ -27,7 +27,7 @@ from tracker.cli.options import (
     top_option,
 )
 from tracker.domain.gpu import UnknownGpu
-from tracker.domain.job import Job, JobError
+from tracker.domain.job import Job, JobError, is_slice
 from tracker.domain.job_download import MAX_GB as MAX_DOWNLOAD_GB
 from tracker.domain.job_download import MAX_MBPS, Downloads
 from tracker.domain.job_text import MAX_SETUP_HOURS, parse_hours
@@ -47,6 +47,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_TOP = 10
 MAX_JOB_BYTES = 256 * 1024
+SLICES = 3  # parts of GPUs that an answer about whole ones names beside them
 
 
 # What is changed of a job on the command line.
@@ -218,8 +219,48 @@ def answer_on(
         compare=_pair(app, one.job, options["compare"]),
         goal=Goal(options.get("goal", Goal.CHEAPEST)), pareto="goal" in options,
     )  # fmt: skip
-    report = app.at_site(report)
+    report = app.at_site(_with_slices(report, connection, app, job, filters, options, now))
     return report if one.asked.total else report._replace(begins_at=reads.first_poll_at(connection))
+
+
+def _with_slices(
+    report: CheapestReport,
+    connection: psycopg.Connection[Any],
+    app: App,
+    job: Job,
+    filters: Filters,
+    options: Mapping[str, Any],
+    now: datetime,
+) -> CheapestReport:
+    """*report* with the cheapest parts of GPUs on which a job that computes little would run, too.
+
+    They are ranked among themselves: a slice is another thing than a whole GPU.
+    """
+    from tracker.report.cheapest import cheapest_report
+
+    families = {key.split("-", 1)[0] for name in filters.gpus for key in app.catalogue.select(name)}
+    names = tuple(
+        gpu.key
+        for gpu in app.catalogue.gpus()
+        if gpu.is_slice and (not families or gpu.family in families)
+    )
+    only_slices = all_slices(app, filters)
+    if job.task is None or job.gpus_needed > 1 or only_slices or "goal" not in options:
+        return report
+    wanted = filters._replace(gpus=names, include_slices=True)
+    one = look(connection, app, job, wanted, options, now)
+    found = cheapest_report(
+        one.asked.offers, one.job, one.filters, app.catalogue, now, top=SLICES,
+        total_offers=one.asked.total, left_out=one.asked.left_out, shelves=one.asked.shelves,
+        discounts=one.discounts, goal=Goal(options["goal"]),
+    )  # fmt: skip
+    return report._replace(slices=found.rows)
+
+
+def all_slices(app: App, filters: Filters) -> bool:
+    """Whether the filters name slices of GPUs, and nothing else."""
+    keys = {key for name in filters.gpus for key in app.catalogue.select(name)}
+    return bool(keys) and all(is_slice(key) for key in keys)
 
 
 class Looked(NamedTuple):
@@ -249,6 +290,8 @@ def look(
 
     as_of = options["as_of"]
     filters = with_needs(filters, job)
+    if all_slices(app, filters):
+        filters = filters._replace(include_slices=True)
     check_providers(connection, filters.providers)
     check_tiers(connection, filters.tiers)
     if not options["hours_texts"]:  # hours that are typed are what somebody wants to see used

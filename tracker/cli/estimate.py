@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -51,17 +52,21 @@ _COLUMNS = (
 def estimate(obj: dict[str, Any], /, job: str, **options: Any) -> None:
     """How long JOB takes on each GPU, how sure that is, and how it was worked out.
 
-    JOB is a built-in job's name or a job file. Without --gpus the smallest of 1, 2, 4 and 8 GPUs
+    JOB is a built-in job's name or a job file; the size of a model (7B) gets no more than a rule of
+    thumb of what it fits on. Without --gpus the smallest of 1, 2, 4 and 8 GPUs
     that the job fits. The way to the number is shown for the first GPU of the table.
     """
     app = App(obj["config"])
     names = tuple(name for group in options["gpu"] for name in group)
+    if (parameters := _only_a_size(app, job, options)) is not None:
+        from tracker.cli import thumb
+
+        thumb.answer(app, job, parameters, options["output"])
+        return
     try:
         readable(job, app)
-        wanted = app.job(job)
-        found, remark = _found(
-            app, _with_count(wanted, options["gpus"]), names, not options["no_prices"]
-        )
+        wanted = _with_count(app.job(job), options["gpus"])
+        found, remark = _found(app, wanted, names, not options["no_prices"])
     except JobError as error:
         raise Exit(EXIT_USAGE, str(error)) from None
     except UnknownGpu as error:
@@ -72,6 +77,19 @@ def estimate(obj: dict[str, Any], /, job: str, **options: Any) -> None:
         _print(wanted, found, remark)
     if not any(isinstance(on.hours, RuntimeEstimate) for on in found):
         raise Exit(EXIT_NO_MATCH, f"{wanted.name} runs on none of these GPUs")
+
+
+def _only_a_size(app: App, text: str, options: dict[str, Any]) -> float | None:
+    """The parameters, where *text* is the size of a model and neither a job nor a file."""
+    from tracker.app import kept
+    from tracker.domain.rule_of_thumb import size_of
+
+    parameters = size_of(text)
+    if parameters is None or Path(text).exists() or kept.path_of(text.lower(), app):
+        return None
+    if options["gpu"] or options["gpus"]:
+        raise click.UsageError(f"{text}: a rule of thumb takes no --gpu and no --gpus; name a job")
+    return parameters
 
 
 def _with_count(job: Job, gpus: int | None) -> Job:
@@ -118,8 +136,14 @@ def _print(job: Job, found: Sequence[OnGpu], remark: str | None) -> None:
     if fits:
         render.say()
         _path(job, fits[0])
-    if remark:
-        render.say(remark)
+    for text in remarks(job, remark):
+        render.say(text)
+
+
+def remarks(job: Job, remark: str | None) -> list[str]:
+    """What a reader of the hours must know, with *remark*."""
+    fewer = words.fewer(job)
+    return [text for text in (fewer, remark) if text]
 
 
 def _cells(on: OnGpu) -> list[str]:
@@ -222,7 +246,7 @@ def _document(job: Job, found: Sequence[OnGpu], remark: str | None) -> dict[str,
         "job": job.name,
         "title": job.title,
         "kind": job.task.kind if job.task is not None else "hours",
-        "remark": remark,
+        "remark": " ".join(remarks(job, remark)) or None,
         "estimates": [_entry(on) for on in found],
     }
 

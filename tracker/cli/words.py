@@ -13,6 +13,7 @@ from tracker.domain.pareto import Goal
 from tracker.domain.terms import OWN
 
 if TYPE_CHECKING:
+    from tracker.domain.job import Job
     from tracker.report.cheapest import CheapestReport, Comparison, Row
 
 
@@ -85,6 +86,8 @@ def remarks(report: CheapestReport) -> Iterable[str]:
         yield f"No offer was on record at {render.iso(report.now)}{begins}."
     if report.comparison is not None:
         yield break_even_sentence(report.comparison)
+    if report.slices:
+        yield _of_slices(report.slices)
     yield from _missing(report)
     rows = report.rows + report.best_by_gpu
     yield from _of_hours(report, rows)
@@ -166,17 +169,26 @@ def _of_hours(report: CheapestReport, rows: Iterable[Row]) -> Iterable[str]:
     bounds = sorted({r.offer.gpu_family for r in rows if r.bill.lower_bound})
     if bounds:
         yield f"Hours on {', '.join(bounds)} are a lower bound (>=): it takes at least so long."
-    job = report.job
-    # With a workload the hours are estimated for the count that is billed.
-    fewer = sorted(gpu for gpu, h in job.hours.items() if h.gpus < job.gpus_needed)
-    if fewer and report.rows and job.task is None:
-        yield (
-            f"{report.job.gpus_needed} GPUs are billed for the hours that fewer take on "
-            f"{', '.join(fewer)}: how the job scales is not modelled."
-        )
+    job, told = report.job, fewer(report.job)
+    if told and report.rows:
+        yield told
     if report.rows and report.rows[0].bill.machines > 1:
         first = report.rows[0]
         yield f"#1 is on {separate_machines(first.bill.machines, job, first.estimate)}."
+
+
+def fewer(job: Job) -> str | None:
+    """That the hours are for fewer GPUs than are asked for; None: they are not.
+
+    With a workload the hours are estimated for the count that is billed.
+    """
+    found = sorted(gpu for gpu, h in job.hours.items() if h.gpus < job.gpus_needed)
+    if not found or job.task is not None:
+        return None
+    return (
+        f"{job.gpus_needed} GPUs are billed for the hours that fewer take on {', '.join(found)}: "
+        "how the job scales is not modelled."
+    )
 
 
 def _of_estimates(report: CheapestReport) -> Iterable[str]:
@@ -200,6 +212,22 @@ def _of_estimates(report: CheapestReport) -> Iterable[str]:
         if late:
             rows = ", ".join(f"#{rank}" for rank in late)
             yield f"At the long end of the range {rows} would miss the deadline."
+
+
+def _of_slices(slices: Iterable[Row]) -> str:
+    """What parts of GPUs would do, which no whole one is ranked beside."""
+    told = "; ".join(
+        f"{total(r.bill)}{_range(r)} on {r.offer.gpu_key} ({_part(r)}) at {r.offer.provider}, "
+        f"{goals.done(r)} (offer {r.offer.key.hex()[:10]})"
+        for r in slices
+    )
+    return f"It also fits a part of a GPU, not ranked beside whole ones: {told}."
+
+
+def _part(r: Row) -> str:
+    """Which share of the card, as the offer says it."""
+    count = r.offer.gpu_count
+    return f"{render.count(count)} of one" if count < 1 else r.offer.native_id
 
 
 def _per_month(best: Row, runs: int) -> str:

@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import NamedTuple, cast
 
 from tracker.domain.gpu import Catalogue
+from tracker.domain.gpu_data import GpuSpec
 from tracker.domain.job import (
     Basis,
     GpuCatalogue,
@@ -133,7 +134,7 @@ def find(job: Job, gpu_key: str, gpus: int, catalogue: GpuCatalogue, per_machine
         return Found(NoEstimate(f"no source gives the figures of {gpu_key}", NOT_POSSIBLE))
     worst = max(answers, key=_slowness)
     note = "form factor not stated: the slowest part is assumed" if parts != [gpu_key] else ""
-    return Found(_hours(job.task, worst, note), worst)
+    return Found(estimate_of(job.task, worst, note), worst)
 
 
 def check(job: Job, catalogue: GpuCatalogue | None) -> None:
@@ -253,6 +254,11 @@ def _parts(gpu_key: str, catalogue: Catalogue) -> list[str]:
     ]
 
 
+def whole_parts(family: str, catalogue: Catalogue) -> list[GpuSpec]:
+    """The parts that an offer of *family* may be, without those that are only meant outright."""
+    return [p for p in catalogue.specs() if p.gpu.family == family and not p.rare]
+
+
 def _slowness(answer: Answer) -> float:
     return answer.hours if isinstance(answer, Estimate) else float("inf")
 
@@ -261,14 +267,14 @@ def _answer(
     job: Job, task: Task, estimator: Estimator, gpu: str, gpus: int, link: Link,
     catalogue: Catalogue,
 ) -> Answer:  # fmt: skip
-    anchor = _anchor(job, gpu, gpus, catalogue)
-    if task.reference_open and anchor is None:
+    known = anchor(job, gpu, gpus, catalogue)
+    if task.reference_open and known is None:
         return NotPossible(gpu, "nobody says how long it takes on any GPU: give [hours] for one")
 
     def ask(workload: Workload) -> Answer:
-        if anchor is None:
+        if known is None:
             return estimator.estimate(workload, gpu, gpus, link)
-        where, entry = anchor
+        where, entry = known
         hours = float(entry.hours)
         carried = estimator.scale(workload, where, entry.gpus, hours, gpu, gpus, link)
         if isinstance(carried, NotPossible) and not task.reference_open:
@@ -282,7 +288,7 @@ def _answer(
     return found
 
 
-def _anchor(job: Job, gpu: str, gpus: int, catalogue: Catalogue) -> tuple[str, RuntimeHours] | None:
+def anchor(job: Job, gpu: str, gpus: int, catalogue: Catalogue) -> tuple[str, RuntimeHours] | None:
     """The hours given that say most of this GPU and count: the best basis, then the nearest."""
     family = gpu.split("-", 1)[0]
 
@@ -308,7 +314,8 @@ def _exact(name: str, catalogue: Catalogue) -> str | None:
     return None if reference is None else reference.gpu.key
 
 
-def _hours(task: Task, answer: Answer, note: str) -> RuntimeEstimate | NoEstimate:
+def estimate_of(task: Task, answer: Answer, note: str) -> RuntimeEstimate | NoEstimate:
+    """The hours that *answer* comes to, with *note* (empty: none), or why there are none."""
     if isinstance(answer, DoesNotFit):
         return NoEstimate(answer.reason, NOT_FIT)
     if isinstance(answer, NotPossible):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
@@ -38,6 +39,14 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
 
 
+_DECIMAL = re.compile(r"Decimal\('([^']*)'\)")
+
+
+def shown(value: Any) -> str:
+    """What somebody wrote, as far as that is known: numbers without how they are held."""
+    return _DECIMAL.sub(lambda match: match[1], repr(value))
+
+
 def read_table(value: Any, where: str, what: str = "GPU = hours") -> Mapping[str, Any]:
     """A table; empty where there is none."""
     if value is None:
@@ -53,7 +62,7 @@ def read_text(
     """Text without blanks around it."""
     value = data.get(key, default)
     if not isinstance(value, str):
-        raise JobError(f"{where}{key}: {value!r} is not text")
+        raise JobError(f"{where}{key}: {shown(value)} is not text")
     if len(value) > limit:
         raise JobError(f"{where}{key}: longer than {limit} characters")
     character = unstorable(value)
@@ -66,7 +75,7 @@ def read_flag(data: Mapping[str, Any], key: str, where: str = "") -> bool | None
     """True or false; None where it is not there."""
     value = data.get(key)
     if value is not None and not isinstance(value, bool):
-        raise JobError(f"{where}{key}: {value!r} is not true or false")
+        raise JobError(f"{where}{key}: {shown(value)} is not true or false")
     return value
 
 
@@ -106,7 +115,7 @@ def read_count(
     """A whole number from 1 to *limit*."""
     value = data.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise JobError(f"{where}{key}: {value!r} is not a whole number")
+        raise JobError(f"{where}{key}: {shown(value)} is not a whole number")
     if not 1 <= value <= limit:
         raise JobError(f"{where}{key}: {value} is not between 1 and {limit}")
     return value

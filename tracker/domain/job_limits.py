@@ -17,6 +17,7 @@ from tracker.domain.job_fields import (
     read_flag,
     read_number,
     read_text,
+    shown,
 )
 from tracker.domain.terms import Market
 from tracker.domain.texts import unstorable
@@ -81,7 +82,7 @@ def _words(data: Mapping[str, Any], key: str) -> tuple[str, ...]:
     value = data.get(key, [])
     words = [value] if isinstance(value, str) else value
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise JobError(f'{_WHERE}{key}: {value!r} is not a list of words, such as ["secure"]')
+        raise JobError(f'{_WHERE}{key}: {shown(value)} is not a list of words, such as ["secure"]')
     if len(words) > 100 or not all(0 < len(word.strip()) <= 100 for word in words):
         raise JobError(f"{_WHERE}{key}: a word is empty or too long, or there are too many")
     if any(unstorable(word) for word in words):

@@ -19,6 +19,9 @@ _NUMBERS = (
     "experts", "gated", "tied",
 )  # fmt: skip
 _SHAPE = ("layers", "width", "heads", "vocab")
+_OF_A_SHAPE = ("kv_heads", "ffn", "head_dim", "experts", "gated", "tied")
+# What is left out of the count, and gates that are not told of, make less than this.
+_MOST_APART = 2.0
 
 
 def shape_of(data: Mapping[str, Any], knowledge: Knowledge) -> tuple[ModelShape, int | None]:
@@ -77,6 +80,9 @@ def _shape(numbers: Mapping[str, float], flags: Mapping[str, bool]) -> ModelShap
     whole = {key: int(value) for key, value in numbers.items() if "params" not in key}
     given = [key for key in _SHAPE if key in whole]
     if not given or given == ["vocab"]:
+        alone = next((key for key in (*whole, *flags) if key in _OF_A_SHAPE), None)
+        if alone is not None and (alone in whole or flags[alone]):
+            raise JobError(f"{_WHERE}.{alone}: is of a shape; give {', '.join(_SHAPE)} too")
         if "params" not in numbers:
             raise JobError(f'{_WHERE}.params: is missing, as in params = "7B"')
         vocab = whole.get("vocab", 32_000)
@@ -100,5 +106,27 @@ def _shape(numbers: Mapping[str, float], flags: Mapping[str, bool]) -> ModelShap
         head_dim=whole.get("head_dim"),
         experts=whole.get("experts", 1),
     )
+    _consistent(shape, numbers)
     params = numbers.get("params", float(shape.params_of_shape))
     return replace(shape, params=params, active_params=numbers.get("active_params"))
+
+
+def _consistent(shape: ModelShape, numbers: Mapping[str, float]) -> None:
+    """Refuse numbers that contradict each other."""
+    if shape.head_dim is None and shape.width % shape.heads:
+        raise JobError(
+            f"{_WHERE}.heads: a width of {shape.width} cannot be divided among {shape.heads} heads"
+            "; give head_dim, or mend one of them"
+        )
+    if shape.heads % shape.kv_heads:
+        raise JobError(
+            f"{_WHERE}.kv_heads: {shape.heads} heads cannot share {shape.kv_heads} KV heads evenly"
+        )
+    if "active_params" in numbers and shape.experts == 1:
+        raise JobError(f"{_WHERE}.active_params: is of a mixture of experts; give experts too")
+    params, counted = numbers.get("params"), float(shape.params_of_shape)
+    if params is not None and not counted / _MOST_APART <= params <= counted * _MOST_APART:
+        raise JobError(
+            f"{_WHERE}.params: {params:g}, but the layers, width, ffn and vocab given make "
+            f"{counted:.3g} parameters; leave one or the other out"
+        )

@@ -27,6 +27,7 @@ from tracker.domain.job_fields import (
     read_number,
     read_table,
     read_text,
+    shown,
 )
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ def _entry(gpu: str, value: Any, gpus_needed: int, task: Task | None) -> Runtime
         raise JobError(f"{where}.basis: {basis!r} is none of {', '.join(GIVEN_BASES)}")
     lower_bound = value.get("lower_bound", False)
     if not isinstance(lower_bound, bool):
-        raise JobError(f"{where}.lower_bound: {lower_bound!r} is not true or false")
+        raise JobError(f"{where}.lower_bound: {shown(lower_bound)} is not true or false")
     return RuntimeHours(
         hours=_hours_of(value, where, task),
         gpus=gpus,

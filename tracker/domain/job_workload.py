@@ -22,6 +22,7 @@ from tracker.domain.job_fields import (
     read_hours,
     read_number,
     read_text,
+    shown,
 )
 from tracker.domain.job_model import shape_of
 from tracker.domain.models import Models
@@ -303,7 +304,7 @@ def quantity(value: Any, where: str) -> Decimal:
     elif not isinstance(value, str):
         number = read_number(value, where)
     if number is None:
-        raise JobError(f'{where}: {value!r} is not a count such as 5000, "300M" or "1.5T"')
+        raise JobError(f'{where}: {shown(value)} is not a count such as 5000, "300M" or "1.5T"')
     if number <= 0:
         raise JobError(f"{where}: {plain(number)} is not above 0")
     return read_number(number, where)
@@ -316,7 +317,9 @@ def _whole(data: Mapping[str, Any], key: str, limit: int, least: int = 1) -> int
         return 0
     number = quantity(data[key], f"{W}{key}")
     if number != number.to_integral_value() or number > limit:
-        raise JobError(f"{W}{key}: {data[key]!r} is not a whole number from {least} to {limit}")
+        raise JobError(
+            f"{W}{key}: {shown(data[key])} is not a whole number from {least} to {limit}"
+        )
     return int(number)
 
 
@@ -350,7 +353,7 @@ def _large(data: Mapping[str, Any], key: str) -> Decimal:
     try:
         number = Decimal(value)
     except (ArithmeticError, TypeError, ValueError):
-        raise JobError(f'{W}{key}: {value!r} is not a count such as "3.6e18"') from None
+        raise JobError(f'{W}{key}: {shown(value)} is not a count such as "3.6e18"') from None
     if not number.is_finite() or not 0 < number <= Decimal(10) ** 30:
         raise JobError(f"{W}{key}: {value} is not above 0 and at most 1e30")
     if key == "flops" and number < 10**12:

@@ -82,6 +82,7 @@ class CheapestReport(NamedTuple):
     begins_at: datetime | None = None  # of history, where nothing was on record
     goal: Goal = Goal.CHEAPEST
     unbeaten: tuple[Row, ...] = ()  # cheapest first; ``rank`` 0: not among the rows
+    slices: tuple[Row, ...] = ()  # the cheapest parts of GPUs, ranked among themselves alone
 
     @property
     def only_stale(self) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from decimal import ROUND_FLOOR, Context, Decimal
+from decimal import Decimal
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from tracker.domain.cost import (
@@ -22,12 +23,9 @@ from tracker.domain.rank import Candidate, Ranked, Ranking, cheapest_of, rank
 from tracker.domain.terms import OWN, Market
 from tracker.report.discounts import DiscountBook
 from tracker.report.filters import Selection
-from tracker.report.goals import Measure, Way, done_hours, key_of, measure, unbeaten
-from tracker.report.priced import Priced, candidate_of, hour_usd, whole_month_usd
+from tracker.report.goals import BOUND, Measure, Way, done_hours, key_of, measure, unbeaten
+from tracker.report.priced import Priced, candidate_of, counted, hour_usd, whole_month_usd
 from tracker.store.reads import TERM_MARKETS, StoredOffer
-
-# Products of a price and hours are cut, never rounded up: a bound must not exceed the bill.
-_BOUND = Context(prec=40, rounding=ROUND_FLOOR)
 
 LATE = "over the job's deadline"
 OWNED_TOO_FEW = "of your own, with too few GPUs"
@@ -55,7 +53,7 @@ class Costing:
         self.catalogue = catalogue
         self._discounts = discounts
         self._end = end
-        self._ways: dict[tuple[str, int], tuple[RuntimeEstimate, ...] | NoEstimate] = {}
+        self._ways: dict[tuple[object, ...], tuple[RuntimeEstimate, ...] | NoEstimate] = {}
 
     def bounded(self, selection: Selection) -> list[Bounded]:
         """The offers that have a bill, each with an amount in USD that it is never below.
@@ -78,12 +76,12 @@ class Costing:
                 hours = least_hours.get(alike)
                 if hours is None:
                     hours = least_hours[alike] = min(
-                        least_machine_hours(o.gpu_count, o.commitment_hours, self.job, way)
+                        least_machine_hours(counted(o), o.commitment_hours, self.job, way)
                         for way in ways
                     )
                 percent = self._discounts.percent_for(o)
                 hour = hour_at_least_usd(hour_usd(o, percent), whole_month_usd(o, percent))
-                usd = _BOUND.multiply(hour, hours)
+                usd = BOUND.multiply(hour, hours)
                 if budget is not None and self._over(o, usd, budget):
                     selection.excluded["over the job's budget"] += 1
                 else:
@@ -118,21 +116,16 @@ class Costing:
         return unbeaten(self._each_way(bounded), self._on)
 
     def _each_way(self, bounded: Iterable[Bounded]) -> Iterable[Way]:
-        hours: dict[tuple[object, ...], tuple[tuple[Decimal, Decimal, RuntimeEstimate], ...]] = {}
-        for _, o, hour in bounded:
+        groups: dict[tuple[object, ...], list[tuple[Decimal, int, StoredOffer]]] = {}
+        for place, (_, o, hour) in enumerate(bounded):
             alike = (o.gpu_key, o.gpu_count, o.commitment_hours, *_apart(o, self.job))
-            if alike not in hours:
-                hours[alike] = tuple(
-                    (
-                        done_hours(self.job, way),
-                        least_machine_hours(o.gpu_count, o.commitment_hours, self.job, way),
-                        way,
-                    )
-                    for way in self._known_ways(o)
-                    if _unbillable(o, self.job, way) is None
-                )
-            for done, least, way in hours[alike]:
-                yield Way(done, _BOUND.multiply(hour, least), o, way)
+            groups.setdefault(alike, []).append((hour, place, o))
+        for offers in groups.values():
+            offers.sort(key=itemgetter(0, 1))
+            o = offers[0][2]  # what the ways rest on is the same of all of them
+            for way in self._known_ways(o):
+                least = least_machine_hours(counted(o), o.commitment_hours, self.job, way)
+                yield Way(done_hours(self.job, way), least, way, offers)
 
     def _bound(self, one: Bounded, goal: Goal) -> Decimal | Measure:
         if goal is Goal.CHEAPEST:
@@ -150,6 +143,8 @@ class Costing:
         self, o: StoredOffer, way: RuntimeEstimate
     ) -> tuple[Candidate[Priced], Bill | Unpriceable]:
         one = candidate_of(o, way, self._discounts)
+        if problem := _unbillable(o, self.job, way):
+            return one, Unpriceable(problem)
         found = bill(one.inputs, self.job, way)
         over = isinstance(found, Bill) and not _within_budget(found, self.job)
         return one, Unpriceable("over the job's budget") if over else found
@@ -165,14 +160,33 @@ class Costing:
     def _ways_on(self, o: StoredOffer) -> tuple[RuntimeEstimate, ...] | NoEstimate:
         count = max(1, int(o.gpu_count))
         # How many GPUs a machine has matters to estimates only.
-        alike = (o.gpu_key, count if self.job.task is not None else 1)
+        alike: tuple[object, ...] = (o.gpu_key, count if self.job.task is not None else 1)
+        if o.is_slice:
+            alike = (o.gpu_key, o.gpu_count, o.native_id)
         known = self._ways.get(alike)
         if known is None:
-            known = ways_on(self.job, o.gpu_key, count, self.catalogue)
+            known = _known_on(self.job, o, self.catalogue)
             if self._end is not None and not isinstance(known, NoEstimate):
                 known = tuple(_at_end(way, self._end) for way in known)
             self._ways[alike] = known
         return _on_offer(known, o, self.job)
+
+
+def _known_on(
+    job: Job, o: StoredOffer, catalogue: Catalogue
+) -> tuple[RuntimeEstimate, ...] | NoEstimate:
+    """``ways_on`` the machines of *o*, or on the slice of a GPU that it is."""
+    if not o.is_slice or job.task is None:
+        return ways_on(job, o.gpu_key, max(1, int(o.gpu_count)), catalogue)
+    from tracker.domain import slices
+
+    share = slices.share_of(o.native_id, o.gpu_count)
+    found = slices.runtime_on(job, o.gpu_key, share, catalogue)
+    if isinstance(found, NoEstimate):
+        return found
+    deadline = job.limits.deadline_hours if job.limits is not None else None
+    late = deadline is not None and job.setup_hours + found.hours > deadline
+    return NoEstimate(f"takes {found.hours} h on {o.gpu_key}", LATE) if late else (found,)
 
 
 def _at_end(way: RuntimeEstimate, end: End) -> RuntimeEstimate:
@@ -241,7 +255,7 @@ def _with_so_many(
 def _apart(o: StoredOffer, job: Job) -> tuple[object, ...]:
     """What of an offer, beside its GPUs and its term, decides the hours on it."""
     down = o.network_down_mbps if job.download is not None else None
-    return (down, *_interruptions(o, job))
+    return (o.native_id if o.is_slice else None, down, *_interruptions(o, job))
 
 
 def _interruptions(o: StoredOffer, job: Job) -> tuple[object, ...]:
@@ -295,7 +309,7 @@ def _no_way(o: StoredOffer, job: Job, ways: Sequence[RuntimeEstimate]) -> str | 
 
 def _unbillable(o: StoredOffer, job: Job, estimate: RuntimeEstimate) -> str | None:
     """Why the job cannot be run, or its bill not be known, on *o*."""
-    if o.gpu_count < 1:
+    if o.gpu_count < 1 and not (o.is_slice and job.task is not None):
         return "sold as a slice of a GPU"
     if o.commitment_unknown or (o.market in TERM_MARKETS and o.commitment_hours is None):
         return "sold for a term that is not stated"
@@ -311,8 +325,7 @@ def bill_now(
     offer: StoredOffer, job: Job, catalogue: Catalogue, discounts: DiscountBook
 ) -> Bill | None:
     """The bill of *job* on one offer whatever the filters say; None when it has none."""
-    count = max(1, int(offer.gpu_count))
-    ways = _on_offer(ways_on(job, offer.gpu_key, count, catalogue), offer, job)
+    ways = _on_offer(_known_on(job, offer, catalogue), offer, job)
     if isinstance(ways, NoEstimate) or _no_way(offer, job, ways):
         return None
     found = best_way(offer, ways, job, discounts)[1]

@@ -39,7 +39,7 @@ def candidate_of(
         item=Priced(o, percent),
         inputs=CostInputs(
             PerMachineHour(hour_usd(o, percent)),
-            o.gpu_count,
+            counted(o),
             Market(o.market),
             terms,
             o.max_duration_hours,
@@ -54,6 +54,11 @@ def candidate_of(
         availability=Availability(o.availability),
         reliability=o.reliability,
     )
+
+
+def counted(o: StoredOffer) -> Decimal:
+    """GPUs in a machine of *o*; of slices how many there are, one for a part of a card."""
+    return max(Decimal(1), o.gpu_count) if o.is_slice else o.gpu_count
 
 
 def hour_usd(o: StoredOffer, discount_percent: Decimal | None) -> Decimal:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from tracker.domain.cost import machines_of, setup_hours
 from tracker.domain.job import Job, NoEstimate, RuntimeEstimate
 from tracker.domain.terms import Market
+from tracker.report.priced import counted
 from tracker.store.reads import StoredOffer
 
 REFUSED = "on spot, where the job would hardly finish"
@@ -34,7 +35,7 @@ def interrupted_way(
     way: RuntimeEstimate, o: StoredOffer, job: Job
 ) -> RuntimeEstimate | NoEstimate:  # fmt: skip
     """One way of them."""
-    if job.spot is None or o.market != Market.SPOT or o.gpu_count < 1:
+    if job.spot is None or o.market != Market.SPOT or counted(o) < 1:
         return way
     from tracker.domain import job_spot
     from tracker.domain.spot import Refused
@@ -42,7 +43,7 @@ def interrupted_way(
     rate = job_spot.rate_on(job.spot, o.interruption_percent_max, o.reliability)
     if rate is None:
         return replace(way, interrupted=None)
-    machines = machines_of(o.gpu_count, job, way)
+    machines = machines_of(counted(o), job, way)
     found = job_spot.expected(job.spot, way.hours, setup_hours(job, way), machines, rate)
     if isinstance(found, Refused):
         return NoEstimate(found.reason, REFUSED)

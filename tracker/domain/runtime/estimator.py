@@ -136,6 +136,25 @@ class Estimator:
             ),
         )
 
+    @staticmethod
+    def times(answer: Estimate, factor: float) -> Estimate:
+        """*answer* by a measurement of the job that took *factor* (> 0) times what was modelled."""
+        hours = answer.hours * factor
+        return replace(
+            answer,
+            hours=hours,
+            low=answer.low * factor,
+            high=answer.high * factor,
+            per_second=answer.per_second / factor,
+            input_per_second=_faster(answer.input_per_second, 1 / factor),
+            output_per_second=_faster(answer.output_per_second, 1 / factor),
+            basis=Basis.SCALED,
+            steps=(
+                *answer.steps,
+                Step("runtime", "carried over from a measurement", hours, "hours"),
+            ),
+        )
+
     def _answer(
         self, workload: Workload, gpu: str, gpus: int, link: Link, *, check_memory: bool
     ) -> Answer:
