@@ -6,8 +6,9 @@ beats in both cost and hours (tracker.domain.pareto).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from decimal import Decimal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import ROUND_FLOOR, Context, Decimal
+from heapq import merge
 from typing import Any, NamedTuple
 
 from tracker.domain.cost import Bill, Unpriceable, setup_hours
@@ -54,36 +55,56 @@ def key_of(goal: Goal, job: Job) -> Key:
 
 
 class Way(NamedTuple):
-    """A way to run the job on an offer, with an amount that its bill is never below."""
+    """A way to run the job on offers that differ by their price alone, as far as bounds go.
+
+    ``hours`` until it is done; an offer's bill is never below its price of an hour x
+    ``machine_hours``. ``offers``, ascending: that price, the offer's place among all, the offer.
+    """
 
     hours: Decimal
-    least_usd: Decimal
-    offer: StoredOffer
+    machine_hours: Decimal
     estimate: RuntimeEstimate
+    offers: Sequence[tuple[Decimal, int, StoredOffer]]
 
 
 Costed = Callable[[StoredOffer, RuntimeEstimate], tuple[Candidate[Priced], Bill | Unpriceable]]
+
+# Products are cut, never rounded up: a bound must not exceed the bill.
+BOUND = Context(prec=40, rounding=ROUND_FLOOR)
 
 
 def unbeaten(ways: Iterable[Way], costed: Costed) -> tuple[Ranked[Priced], ...]:
     """The ways that no other beats in both cost and hours, cheapest first.
 
     Bills that are an "at least" (an unknown part, hours that are a lower bound) are not among them
-    and beat none: nobody knows. Few bills are worked out: that of a way only where its bound is
-    below every bill of those that take no longer.
+    and beat none: nobody knows. Few offers are looked at: of each way only those whose bound is
+    below every bill of the ways that take no longer.
     """
+    by_hours: dict[Decimal, list[Iterator[_Bound]]] = {}
+    for number, way in enumerate(ways):
+        by_hours.setdefault(way.hours, []).append(_ascending(way, number))
     best: Decimal | None = None
     options: list[Option[Ranked[Priced]]] = []
-    for index, way in sorted(enumerate(ways), key=lambda one: (*one[1][:2], one[0])):
-        if best is not None and way.least_usd >= best:
-            continue
-        candidate, bill = costed(way.offer, way.estimate)
-        if isinstance(bill, Unpriceable) or bill.partial or bill.lower_bound:
-            continue
-        usd = bill.at_least_usd
-        if best is None or usd < best:
-            best = usd
-            cost, hours = Range.exact(usd), Range.exact(way.hours)
-            key = index.to_bytes(8, "big")
-            options.append(Option(Ranked(candidate, bill), key, cost, hours))
+    for hours in sorted(by_hours):
+        for least_usd, place, number, offer, estimate in merge(*by_hours[hours]):
+            if best is not None and least_usd >= best:
+                break
+            candidate, bill = costed(offer, estimate)
+            if isinstance(bill, Unpriceable) or bill.partial or bill.lower_bound:
+                continue
+            usd = bill.at_least_usd
+            if best is None or usd < best:
+                best = usd
+                key = place.to_bytes(8, "big") + number.to_bytes(8, "big")
+                cost, done = Range.exact(usd), Range.exact(hours)
+                options.append(Option(Ranked(candidate, bill), key, cost, done))
     return tuple(option.item for option in pareto(options))
+
+
+# The number of the way comes before what has no order.
+_Bound = tuple[Decimal, int, int, StoredOffer, RuntimeEstimate]
+
+
+def _ascending(way: Way, number: int) -> Iterator[_Bound]:
+    for hour_usd, place, offer in way.offers:
+        yield BOUND.multiply(hour_usd, way.machine_hours), place, number, offer, way.estimate
