@@ -127,7 +127,7 @@ def _bodies(provider: Provider[Any]) -> list[Payload]:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS, ids=lambda p: p.name)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(data=st.data())
 def test_cut_anywhere_it_never_raises_anything_but_a_parse_error(
     provider: Provider[Any], data: st.DataObject
@@ -138,7 +138,7 @@ def test_cut_anywhere_it_never_raises_anything_but_a_parse_error(
 
 
 @pytest.mark.parametrize("provider", PROVIDERS, ids=lambda p: p.name)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(data=st.data())
 def test_wrong_types_in_any_field_give_no_wrong_offer(
     provider: Provider[Any], data: st.DataObject
