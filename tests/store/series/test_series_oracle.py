@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,12 +29,13 @@ from tests.store.series.telling import (
     play,
     region_of,
 )
-from tests.store.worlds import fused_engine
+from tests.store.worlds import fused_engine, rows
 from tests.support.offers import at
-from tracker.domain import series, spans
+from tracker.domain import floor, series, spans
 from tracker.domain.series import Series, Step
 from tracker.domain.series_buckets import bucket_lowest
-from tracker.store.engine import read_connection
+from tracker.store import floor_packs, floor_rebuild, floor_rows
+from tracker.store.engine import connect, read_connection
 from tracker.store.polls import Recorder
 from tracker.store.series import tracks as reading
 from tracker.store.series.reduce import bucket_minima, lowest_steps
@@ -41,6 +43,7 @@ from tracker.store.series.tracks import Track, from_micros, micros_of
 from tracker.store.stored import Connection
 
 Window = tuple[datetime, datetime]
+WHOLE = (at(-5), at(90_000))
 Found = Mapping[tuple[bool, Kind], Series]
 
 
@@ -158,6 +161,31 @@ def check_reduced(tracks: list[Track], expected: Found, window: Window) -> None:
         assert buckets == bucket_lowest(list(expected.values()), edges), "buckets"
 
 
+def check_floors_are_built(url: str, world: World) -> None:
+    """Otherwise the floor would not be read, and its comparison show nothing."""
+    unbuilt = rows(
+        url, "SELECT slug FROM provider WHERE NOT floor_built AND last_ok_at IS NOT NULL"
+        " AND slug LIKE %s", [f"%{world.seller}"],
+    )  # fmt: skip
+    assert unbuilt == []
+
+
+def pack(url: str, world: World) -> int:
+    """Pack all months up to the last poll's, as if it were much later; how many packs there are."""
+    with connect(url) as connection:
+        floor_packs.build(connection, now=world.latest + timedelta(days=70))
+    [(count,)] = rows(url, "SELECT count(*) FROM floor_pack")
+    return int(count)
+
+
+def rebuild(url: str, world: World) -> None:
+    """Build the floors of a world's sources anew from its spans."""
+    with connect(url) as connection:
+        for [slug] in rows(url, "SELECT slug FROM provider WHERE slug LIKE %s AND last_ok_at"
+                           " IS NOT NULL", [f"%{world.seller}"]):  # fmt: skip
+            floor_rebuild.rebuild(connection, slug)
+
+
 @st.composite
 def windows(draw: st.DrawFn) -> tuple[float, float]:
     """The beginning and length of a window in minutes."""
@@ -177,11 +205,21 @@ def test_every_way_equals_brute_force(
     window: tuple[float, float],
     later: float,
 ) -> None:
-    world = play(daemons, turns)
+    world = play(daemons, turns[:5])
+    pack(database_url, world)
+    play(daemons, turns[5:], world)
     now = world.latest + timedelta(minutes=later)
     begin, length = window
-    check(database_url, world, (at(-5), at(90_000)), now)
-    check(database_url, world, (at(begin), at(begin + length)), now)
+    some = at(begin), at(begin + length)
+    check_floors_are_built(database_url, world)
+    check(database_url, world, WHOLE, now)
+    check(database_url, world, some, now)
+    packed = pack(database_url, world)
+    assert packed or not world.known()
+    check(database_url, world, some, now)
+    rebuild(database_url, world)
+    check(database_url, world, some, now)
+    check(database_url, world, WHOLE, now)
 
 
 def turns(*polls: tuple[int, str, str]) -> list[Turn]:
@@ -195,7 +233,6 @@ def turns(*polls: tuple[int, str, str]) -> list[Turn]:
 
 
 GAP = turns((0, "complete", "a1 b1"), (2, "complete", "a1 b2"), (13, "complete", "a1"))
-WHOLE = (at(-5), at(90_000))
 
 
 def test_names_belong_to_one_source() -> None:
@@ -215,6 +252,31 @@ def test_a_missing_gap_rule_is_noticed(
     monkeypatch.setattr(spans, "known_until", lambda seen_at, ttl: seen_at + 1000 * ttl)
     world = play(daemons, GAP)
     with pytest.raises(AssertionError, match="spans"):
+        check(database_url, world, WHOLE, at(60))
+
+
+def test_a_floor_without_the_gap_rule_is_noticed(
+    database_url: str, daemons: Daemons, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def settle(*args: Any, ttl_before: timedelta, **options: Any) -> Any:
+        return floor.settle(*args, ttl_before=1000 * ttl_before, **options)
+
+    monkeypatch.setattr(floor_rows, "settle", settle)
+    world = play(daemons, GAP)
+    with pytest.raises(AssertionError, match="floor"):
+        check(database_url, world, WHOLE, at(60))
+    rebuild(database_url, world)
+    check(database_url, world, WHOLE, at(60))
+
+
+def test_a_pack_that_is_not_thrown_away_is_noticed(
+    database_url: str, daemons: Daemons, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(floor_packs, "throw_away", lambda *_, **__: 0)
+    world = play(daemons, GAP)
+    pack(database_url, world)
+    play(daemons, turns((2, "complete", "a2")), world)
+    with pytest.raises(AssertionError, match="floor"):
         check(database_url, world, WHOLE, at(60))
 
 
