@@ -160,7 +160,11 @@ def remarks(report: OwnReport) -> Iterator[str]:
             "over the term, by what the host may draw."
         )
     co2 = report.co2_kg_per_month
-    kg = "" if co2 is None else f", {plain(co2, 1)} kg of CO2 at {plain(w.grid_g_per_kwh or 0)} g"
+    kg = (
+        ""
+        if co2 is None
+        else f", {plain(co2, 1)} kg of CO2 at {plain(w.grid_g_per_kwh or Decimal(0))} g"
+    )
     runs = report.kwh_per_month / work.runs
     yield f"Energy: {plain(report.kwh_per_month, 1)} kWh a month{kg}; {plain(runs, 3)} kWh a run."
     for rented in report.rented:
