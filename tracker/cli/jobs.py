@@ -36,22 +36,21 @@ def jobs() -> None:
 @click.pass_obj
 def list_(obj: dict[str, Any], output: str) -> None:
     """The jobs known by name: the built-in ones, and those that you keep."""
-    rows = [
-        {"job": name, "kind": None if job is None else _kind(job), "from": origin,
-         "title": None if job is None else job.title, "problem": problem}
-        for name, origin, job, problem in keeping.listed(App(obj["config"]))
-    ]  # fmt: skip
+    found = list(keeping.listed(App(obj["config"])))
     if output == "json":
+        rows = [
+            {"job": name, "kind": None if job is None else _kind(job), "from": origin,
+             "title": None if job is None else job.title, "problem": problem}
+            for name, origin, job, problem in found
+        ]  # fmt: skip
         render.print_json({"jobs": rows})
         return
-    render.print_table(
-        _COLUMNS,
-        [
-            [row["job"], row["kind"] or render.DASH, row["from"],
-             row["title"] or f"cannot be used: {row['problem']}"]
-            for row in rows
-        ],
-    )  # fmt: skip
+    cells = [
+        [name, render.DASH, origin, f"cannot be used: {problem}"] if job is None
+        else [name, _kind(job), origin, job.title]
+        for name, origin, job, problem in found
+    ]  # fmt: skip
+    render.print_table(_COLUMNS, cells)
 
 
 @jobs.command()

@@ -99,7 +99,11 @@ class Costing:
     ) -> Ranking[Priced]:
         """The *top* of them for *goal* (the question's own unless given), by exact bills."""
         goal = self.goal if goal is None else goal
-        bounds = ((self._bound(one, goal), one.offer) for one in bounded)
+        bounds: Iterable[tuple[Any, StoredOffer]] = (
+            ((usd, o) for usd, o, _ in bounded)
+            if goal is Goal.CHEAPEST
+            else ((self._bound(one, goal), one.offer) for one in bounded)
+        )
 
         def costed(o: StoredOffer) -> tuple[Candidate[Priced], Bill | Unpriceable]:
             return self._costed(o, goal)
@@ -127,9 +131,7 @@ class Costing:
                 least = least_machine_hours(counted(o), o.commitment_hours, self.job, way)
                 yield Way(done_hours(self.job, way), least, way, offers)
 
-    def _bound(self, one: Bounded, goal: Goal) -> Decimal | Measure:
-        if goal is Goal.CHEAPEST:
-            return one.usd
+    def _bound(self, one: Bounded, goal: Goal) -> Measure:
         hours = min(done_hours(self.job, way) for way in self._known_ways(one.offer))
         return measure(goal, one.usd, hours)
 
