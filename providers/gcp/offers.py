@@ -97,7 +97,8 @@ def _parts(machine: Machine) -> list[tuple[str, Decimal, str]]:
 
 def is_sold(machine: Machine, region: str, market: str, rejected: list[Rejected]) -> bool:
     """Whether the type is sold there in that way; if not, the reason is added to *rejected*."""
-    shown = f"{machine.name} | {region} | {market}"
+    how = f"{market}-year commitment" if market.isdecimal() else market
+    shown = f"{machine.name} | {region} | {how}"[:200]
     if is_in(machine.gpu, region) is False:
         rejected.append(Rejected(NOT_THERE, shown))
         return False
