@@ -119,11 +119,13 @@ def _offers(row: Mapping[str, Any], variant: Mapping[str, Any]) -> Iterator[List
 
 def _stock(variant: Mapping[str, Any]) -> list[tuple[str | None, int | None]]:
     """Data centres with how many machines each has; none told: one place that is not known."""
-    found = part(variant, "nodes_per_dc")
-    places = [(name, _nodes(nodes)) for name, nodes in found.items()]
-    if places:
-        return [*places]
-    return [(None, 0 if isinstance(variant.get("nodes_per_dc"), dict) else None)]
+    found, free = part(variant, "nodes_per_dc"), part(variant, "available_nodes_per_dc")
+    told = isinstance(variant.get("available_nodes_per_dc"), dict)
+    if told:  # then the other are all machines, taken ones too
+        found = {**dict.fromkeys(found, 0), **free}
+    if found:
+        return [(name, _nodes(nodes)) for name, nodes in found.items()]
+    return [(None, 0 if told or isinstance(variant.get("nodes_per_dc"), dict) else None)]
 
 
 def _nodes(value: Any) -> int | None:

@@ -42,6 +42,7 @@ from tracker.provider import (
 )
 
 TIERS = ("secure", "community", "spot", "other")
+_STOCK = {Availability.YES: 1, Availability.NO: 0}
 
 
 class LiumConfig(ProviderConfig):
@@ -94,7 +95,7 @@ def _items(row: Mapping[str, Any]) -> Iterator[Item]:
             # The host is counted once, whole; in its other sizes it is the same host.
             extras=Extras(
                 availability=there,
-                stock_count=int(there is Availability.YES) if size == whole else None,
+                stock_count=_STOCK.get(there) if size == whole else None,
                 reliability=score / 100 if score is not None and score <= 100 else None,
             ),
             source_url="https://lium.io/",

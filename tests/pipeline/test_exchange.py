@@ -19,7 +19,7 @@ from tests.support.lab import Lab, at
 from tests.support.replay import Answer, ReplayServer
 from tracker.collect import exchange
 from tracker.domain.normalize import FxRate
-from tracker.fx import MAX_AGE
+from tracker.fx import MAX_AGE, parse_ecb
 from tracker.provider import FetchError
 from tracker.store.exchange_rates import StoredRates
 
@@ -151,6 +151,27 @@ def test_no_rate_is_asked_for_or_kept_for_dollars(bank: Bank, lab: Lab) -> None:
     bank.says(EUR="1.1")
     assert lab.poll(module(lab, two()), 0).status == "complete"
     assert _kept(lab) == []
+
+
+_ECB = b"""<?xml version="1.0" encoding="UTF-8"?>
+<gesmes:Envelope xmlns:gesmes="http://www.gesmes.org/xml/2002-08-01"
+  xmlns="http://www.ecb.int/vocabulary/2002-08-01/eurofxref">
+  <gesmes:subject>Reference rates</gesmes:subject>
+  <Cube><Cube time="2026-11-27">
+    <Cube currency="USD" rate="1.1250"/><Cube currency="INR" rate="90.0000"/>
+    <Cube currency="CNY" rate="8.0000"/>
+  </Cube></Cube>
+</gesmes:Envelope>"""
+
+
+def test_the_banks_own_format_gives_dollars_for_one_unit() -> None:
+    day = date(2026, 11, 27)
+    assert parse_ecb(_ECB) == {
+        "EUR": FxRate(Decimal("1.125"), day),
+        "USD": FxRate(Decimal(1), day),
+        "INR": FxRate(Decimal("0.0125"), day),
+        "CNY": FxRate(Decimal("0.140625"), day),
+    }
 
 
 # --- the command line -------------------------------------------------------------------------
