@@ -12,8 +12,16 @@ import pytest
 from tests.cli.harness import A100, H100, by_id, filled, polled, run
 from tests.support.offers import make_offer
 from tests.support.pg import TestServer
+from tracker.domain.money import PerMachineHour
 from tracker.domain.offer import Extras, Market
-from tracker.domain.spot import Checkpoints, Expected, Plan, advisor_rate, expect
+from tracker.domain.spot import (
+    Checkpoints,
+    Expected,
+    Plan,
+    advisor_rate,
+    break_even_rate,
+    expect,
+)
 
 PLAIN = 'name = "night"\n[hours]\nH100 = 48\nA100 = 100\n'
 SPOT = PLAIN + "[spot]\ncheckpoint_minutes = 15\nrestart_minutes = 6\n"
@@ -110,3 +118,27 @@ def test_a_wrong_table_is_one_line(tmp_path: Path) -> None:
     answer = run("cheapest", str(file))
     assert answer.code == 2
     assert "spot.checkpoints: unknown key" in answer.complaint
+
+
+def test_up_to_how_many_interruptions_spot_is_worth_it(tmp_path: Path) -> None:
+    """Against the model's own break-even: $1 an hour against $2 for the same machine on demand."""
+    document = _ask(tmp_path, SPOT, "--gpu", "H100")
+    rows = by_id(document["rows"])
+    plan = Plan(Decimal(48), restart_hours=Decimal("0.1"),
+                checkpoints=Checkpoints(Decimal("0.25")))  # fmt: skip
+    even = break_even_rate(plan, PerMachineHour(Decimal(1)), PerMachineHour(Decimal(2)))
+    assert even is not None
+    rare = rows["rare"]
+    assert rare["break_even_interruptions"] == pytest.approx(even.interruptions, abs=1e-4)
+    assert rare["break_even_interruptions_per_hour"] == pytest.approx(even.per_hour, rel=1e-5)
+    assert rare["break_even_interruptions"] > rare["interruptions"]
+    assert "break_even_interruptions" not in rows["firm"]
+    line = next(text for text in document["remarks"] if "up to" in text)
+    assert line.startswith("#1: spot costs no more than the same machine on demand up to ")
+    # Without checkpoints a few are enough to erase the discount.
+    bare = by_id(_ask(tmp_path, PLAIN, "--gpu", "H100")["rows"])["rare"]
+    assert 0 < bare["break_even_interruptions"] < rare["break_even_interruptions"]
+
+
+def test_nobody_can_tell_where_there_is_no_such_machine_on_demand(tmp_path: Path) -> None:
+    assert "break_even_interruptions" not in by_id(_ask(tmp_path, SPOT)["rows"])["a100"]

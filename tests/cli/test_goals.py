@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -164,3 +165,26 @@ def _with_hours(hours: dict[str, Any]) -> Any:
     from dataclasses import replace
 
     return replace(JOB, hours=hours)
+
+
+@pytest.mark.usefixtures("_at_three")
+def test_throughput_for_money_time_to_finish_and_stock_stand_side_by_side(tmp_path: Path) -> None:
+    (tmp_path / "batch.toml").write_text(
+        'name = "batch"\ncompletes = 600\n[hours]\nH100 = 4\nA100 = 12\n'
+    )
+    header = run("cheapest", "batch.toml", "-o", "wide").lines[2].split()
+    assert {"STOCK", "DONE", "PER"} <= set(header)
+    rows = {row["offer_id"]: row for row in _ask("batch.toml", "--all")["rows"]}
+    slow = rows["slow"]
+    assert (slow["work_per_usd"], slow["work_unit"], slow["done_hours"]) == (50, "jobs", 12)
+    assert slow["availability"] == "unknown"
+
+
+@pytest.mark.usefixtures("_at_three")
+def test_a_deadline_leaves_out_what_would_be_late() -> None:
+    document = _ask("bert-large", "--deadline", "6", "--setup", "1")
+    assert {row["offer_id"] for row in document["rows"]} == {"fast", "dear"}
+    assert document["excluded"] == {"over the job's deadline": 2}
+    assert document["job"]["limits"]["deadline_hours"] == "6"
+    assert run("cheapest", "bert-large", "--deadline", "1").code == 3
+    assert run("cheapest", "bert-large", "--deadline", "0").code == 2

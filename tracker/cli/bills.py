@@ -47,6 +47,7 @@ _COLUMNS = (
     render.Column("STOCK", 10),
 )  # fmt: skip
 _WIDE_COLUMNS = (
+    render.Column("DONE h", right=True),
     render.Column("$/MACHINE-H", right=True), render.Column("VCPU", right=True),
     render.Column("RAM GiB", right=True), render.Column("INTERCONNECT"), render.Column("COUNTRY"),
     render.Column("ID"),
@@ -121,10 +122,16 @@ def row(r: Row, now: datetime) -> dict[str, Any]:
 
 def _interruptions(r: Row) -> dict[str, Any]:
     """What is expected of interruptions; nothing where they are not reckoned with."""
-    found = r.estimate.interrupted
+    found, even = r.estimate.interrupted, r.spot_break_even
+    values: dict[str, Any] = {}
+    if even is not None:
+        values |= {
+            "break_even_interruptions": round(even.interruptions, 4),
+            "break_even_interruptions_per_hour": float(f"{even.per_hour:.6g}"),
+        }
     if found is None:
-        return {}
-    return {
+        return values
+    return values | {
         "rerun_hours": render.quantity(found.rerun_hours),
         "wall_hours": render.quantity(found.wall_hours),
         "interruptions": round(found.interruptions, 6),
@@ -273,8 +280,8 @@ def _cells(r: Row, now: datetime) -> list[str]:
 def _wide_cells(r: Row) -> list[str]:
     o = r.offer
     return [
-        render.usd(r.bill.price.usd, 4), render.count(o.vcpus), render.count(o.ram_gib),
-        o.interconnect or render.DASH, o.country or render.DASH, o.native_id,
+        f"{r.done_hours:,.2f}", render.usd(r.bill.price.usd, 4), render.count(o.vcpus),
+        render.count(o.ram_gib), o.interconnect or render.DASH, o.country or render.DASH, o.native_id,
     ]  # fmt: skip
 
 
@@ -307,6 +314,8 @@ def explain_lines(rows: Iterable[Row]) -> None:
             render.say(f"    {amount:>12}  {line.label}: {rate}")
         what = "at least, in all" if words.open_ended(r.bill) else "total"
         render.say(f"    {render.usd(r.bill.at_least_usd, 4):>12}  {what}")
+        if r.spot_break_even is not None:
+            render.say(f"    {words.spot_break_even(r.spot_break_even)}")
         for text in units.lines(r):
             render.say(f"    {text}")
         for text in (*r.bill.partial, *r.bill.notes):

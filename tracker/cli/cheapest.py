@@ -27,7 +27,7 @@ from tracker.cli.options import (
     top_option,
 )
 from tracker.domain.gpu import UnknownGpu
-from tracker.domain.job import Job, JobError, is_slice
+from tracker.domain.job import MAX_HOURS, Job, JobError, is_slice
 from tracker.domain.job_download import MAX_GB as MAX_DOWNLOAD_GB
 from tracker.domain.job_download import MAX_MBPS, Downloads
 from tracker.domain.job_text import MAX_SETUP_HOURS, parse_hours
@@ -68,6 +68,12 @@ job_options: Callable[[F], F] = stack(
             "--setup",
             type=Positive(zero=True, most=MAX_SETUP_HOURS),
             help="Hours of set-up billed on each machine.",
+        ),
+        click.option(
+            "--deadline",
+            type=Positive(most=MAX_HOURS),
+            metavar="HOURS",
+            help="Hours in which set-up and runtime must be done.",
         ),
         click.option(
             "--download",
@@ -158,7 +164,13 @@ def wanted_job(app: App, name: str | None, options: Mapping[str, Any]) -> Job:
     }  # fmt: skip
     if options["gpus"] is not None and job.task is not None:
         changes["count_given"] = True
-    return _downloading(replace(job, **changes), options)
+    job = _downloading(replace(job, **changes), options)
+    if options["deadline"] is None:
+        return job
+    from tracker.domain.job_limits import Limits
+
+    limits = (job.limits or Limits())._replace(deadline_hours=options["deadline"])
+    return replace(job, limits=limits)
 
 
 def _downloading(job: Job, options: Mapping[str, Any]) -> Job:

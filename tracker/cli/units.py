@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FIELDS = (
     "usd_per_request", "usd_per_million_input", "usd_per_million_output", "usd_per_month",
-    "utilisation", "usd_per_completed", "kwh",
+    "utilisation", "usd_per_completed", "work_per_usd", "work_unit", "kwh",
 )  # fmt: skip
 
 
@@ -39,6 +39,8 @@ def values(r: Row) -> dict[str, Any]:
         "usd_per_month": render.usd_text(found.usd_per_month),
         "utilisation": render.quantity(found.utilisation),
         "usd_per_completed": small_usd(found.usd_per_completed),
+        "work_per_usd": render.quantity(found.work_per_usd),
+        "work_unit": found.work_unit,
     }
 
 
@@ -100,7 +102,8 @@ Cell = Callable[["Row"], str]
 _COLUMNS = (
     ("$/REQUEST", "usd_per_request"), ("$/M IN", "usd_per_million_input"),
     ("$/M OUT", "usd_per_million_output"), ("$/JOB", "usd_per_completed"),
-    ("$/MONTH", "usd_per_month"), ("BUSY", "utilisation"), ("kWh", "kwh"),
+    ("$/MONTH", "usd_per_month"), ("BUSY", "utilisation"), ("PER $", "work_per_usd"),
+    ("kWh", "kwh"),
 )  # fmt: skip
 
 
@@ -120,6 +123,8 @@ def _cell(field: str) -> Cell:
             return render.DASH
         if field == "utilisation":
             return f"{value:.0%}"
+        if field == "work_per_usd":
+            return f"{value:,.6g} {r.beside.work_unit}" if r.beside is not None else render.DASH
         if field == "kwh":
             return f"{value:,.3g}"
         text = render.usd(value) if field == "usd_per_month" else f"${small_usd(value)}"

@@ -14,6 +14,7 @@ from tracker.domain.terms import OWN
 
 if TYPE_CHECKING:
     from tracker.domain.job import Job
+    from tracker.domain.spot import BreakEvenRate
     from tracker.report.cheapest import CheapestReport, Comparison, Row
 
 
@@ -112,6 +113,9 @@ def remarks(report: CheapestReport) -> Iterable[str]:
         yield from _of_interruptions(spot)
     elif spot:
         yield "Spot: interruptions and repeated work are not in the bill."
+    first = next((r for r in spot if r.spot_break_even is not None), None)
+    if first is not None and first.spot_break_even is not None:
+        yield f"#{first.rank}: {spot_break_even(first.spot_break_even)}."
     if any(r.stale for r in rows):
         yield "Stale prices are ranked because --include-stale asks for it."
 
@@ -163,6 +167,14 @@ def _of_interruptions(spot: list[Row]) -> Iterable[str]:
             f"Spot: of {render.counted(unknown, 'row')} nobody knows the rate of interruptions: "
             "they are not in those bills."
         )
+
+
+def spot_break_even(even: BreakEvenRate) -> str:
+    """Up to how many interruptions spot is worth it."""
+    return (
+        f"spot costs no more than the same machine on demand up to {even.interruptions:.2g} "
+        f"interruptions in a run ({even.per_hour:.3g} an hour)"
+    )
 
 
 def _of_hours(report: CheapestReport, rows: Iterable[Row]) -> Iterable[str]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tracker.domain import spot
 from tracker.domain.exact import ratio_up
 from tracker.domain.job_fields import JobError, known_keys, plain, read_number
-from tracker.domain.money import HOURS_PER_MONTH
+from tracker.domain.money import HOURS_PER_MONTH, PerMachineHour
 
 _WHERE = "spot."
 _MINUTES = Decimal(60)
@@ -97,19 +97,32 @@ def expected(
     on_spot: OnSpot, work: Decimal, setup: Decimal, machines: int, rate: spot.Rate
 ) -> spot.Expected | spot.Refused:
     """What to expect of *work* hours on *machines* that are interrupted at *rate* each."""
+    return _expected(_plan(on_spot, work, setup, machines), rate)
+
+
+def break_even(
+    on_spot: OnSpot | None, work: Decimal, setup: Decimal, machines: int,
+    prices: tuple[PerMachineHour, PerMachineHour],
+) -> spot.BreakEvenRate | None:  # fmt: skip
+    """The rate up to which spot costs no more than on demand (their *prices*); None: at no rate.
+
+    Without ``on_spot`` there are no checkpoints.
+    """
+    return _break_even(_plan(on_spot or OnSpot(), work, setup, machines), *prices)
+
+
+def _plan(on_spot: OnSpot, work: Decimal, setup: Decimal, machines: int) -> spot.Plan:
     every = on_spot.checkpoint_hours
-    return _expected(
-        spot.Plan(
-            work_hours=work,
-            setup_hours=setup,
-            restart_hours=on_spot.restart_hours,
-            wait_hours=on_spot.wait_hours,
-            checkpoints=None if every is None else spot.Checkpoints(every, on_spot.write_hours),
-            machines=machines,
-        ),
-        rate,
+    return spot.Plan(
+        work_hours=work,
+        setup_hours=setup,
+        restart_hours=on_spot.restart_hours,
+        wait_hours=on_spot.wait_hours,
+        checkpoints=None if every is None else spot.Checkpoints(every, on_spot.write_hours),
+        machines=machines,
     )
 
 
 # Many offers have the same hours and the same rate, and the chance to finish takes a while.
 _expected = lru_cache(maxsize=4096)(spot.expect)
+_break_even = lru_cache(maxsize=1024)(spot.break_even_rate)

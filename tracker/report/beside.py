@@ -11,6 +11,7 @@ from tracker.domain.energy import Load, energy
 from tracker.domain.exact import EXACT, ratio_up
 from tracker.domain.gpu import Catalogue
 from tracker.domain.job import Job, RuntimeEstimate
+from tracker.domain.measurement import unit_of
 from tracker.domain.money import PerMachineHour
 from tracker.domain.runtime.types import Inference, Training
 from tracker.domain.serving_cost import (
@@ -47,6 +48,8 @@ class Beside(NamedTuple):
     usd_per_month: Decimal | None = None
     utilisation: Decimal | None = None
     usd_per_completed: Decimal | None = None
+    work_per_usd: Decimal | None = None  # of what ``work_unit`` names, rounded to six digits
+    work_unit: str | None = None
     co2_kg: Decimal | None = None
     tokens_per_kwh: Decimal | None = None
 
@@ -73,6 +76,7 @@ def beside(
     if job.completes is not None:
         each = usd_per_completed(bill.at_least_usd, job.completes)
         found = found._replace(usd_per_completed=each)
+    found = _worth(found, bill, job)
     if isinstance(workload, Inference) and job.task is not None:
         found = _served(found, bill, estimate, workload, job.task.units["requests"])
         found = found._replace(usd_per_month=None if month is None else month.at_least_usd)
@@ -105,6 +109,14 @@ def _served(
         usd_per_million_input=prices.per_million_input,
         usd_per_million_output=prices.per_million_output,
     )
+
+
+def _worth(found: Beside, bill: Bill, job: Job) -> Beside:
+    """What a dollar buys of what the job counts."""
+    unit, amount = ("jobs", Decimal(job.completes)) if job.completes is not None else unit_of(job)
+    if unit is None or amount is None or not bill.at_least_usd:
+        return found
+    return found._replace(work_per_usd=Decimal(f"{amount / bill.at_least_usd:.6g}"), work_unit=unit)
 
 
 def _per_million(bill: Bill, tokens: Decimal) -> Decimal:

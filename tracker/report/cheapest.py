@@ -10,13 +10,14 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracker.domain.break_even import BreakEven, SpeedUp, break_even, speed_up
-from tracker.domain.cost import Bill, bill
+from tracker.domain.cost import Bill, bill, setup_hours
 from tracker.domain.exact import EXACT, ratio_up
 from tracker.domain.gpu import Catalogue
 from tracker.domain.job import Job, NoEstimate, RuntimeEstimate
-from tracker.domain.money import HOURS_PER_MONTH
+from tracker.domain.money import HOURS_PER_MONTH, PerMachineHour
 from tracker.domain.pareto import Goal
 from tracker.domain.rank import Ranked
+from tracker.domain.terms import Market
 from tracker.report.costing import Bounded, Costing, End
 from tracker.report.discounts import DiscountBook
 from tracker.report.filters import NOTHING, STALE, Filters, is_stale, select
@@ -26,6 +27,7 @@ from tracker.report.priced import Priced
 from tracker.store.reads import Shelf, StoredOffer
 
 if TYPE_CHECKING:
+    from tracker.domain.spot import BreakEvenRate
     from tracker.report.beside import Beside
 
 
@@ -52,6 +54,7 @@ class Row(NamedTuple):
     low_hours: Decimal | None = None
     high_hours: Decimal | None = None
     unbeaten: bool = False
+    spot_break_even: BreakEvenRate | None = None  # against the same machine on demand
 
 
 class Comparison(NamedTuple):
@@ -125,6 +128,8 @@ def cheapest_report(
     bounded = costing.bounded(selection)
     ranking = costing.all(bounded) if top is None else costing.first(bounded, top)
     ranked = [row_of(i, one, costing, now) for i, one in enumerate(ranking.rows, 1)]
+    if any(row.offer.market == Market.SPOT for row in ranked):
+        ranked = _with_break_even(ranked, bounded, job)
     rows = _ties(ranked, goal)
     best_of_all = costing.unbeaten(bounded) if pareto else ()
     figures = frozenset(_figures(one, job) for one in best_of_all)
@@ -183,6 +188,30 @@ def row_of(position: int, ranked: Ranked[Priced], costing: Costing, now: datetim
         low_usd=low[0], high_usd=high[0], beside=_beside(ranked, costing),
         done_hours=done_hours(job, estimate), low_hours=low[1], high_hours=high[1],
     )  # fmt: skip
+
+
+def _with_break_even(rows: Iterable[Row], bounded: Iterable[Bounded], job: Job) -> list[Row]:
+    """*rows*, those on spot with the rate of interruptions that makes them as dear as the cheapest
+    such machine on demand, where the question has one."""
+    from tracker.domain.job_spot import break_even
+
+    firm: dict[tuple[str, Decimal], Decimal] = {}
+    for _, o, hour_usd in bounded:
+        if o.market == Market.ON_DEMAND:
+            machine = (o.gpu_key, o.gpu_count)
+            firm[machine] = min(firm.get(machine, hour_usd), hour_usd)
+
+    def told(row: Row) -> Row:
+        usd = firm.get((row.offer.gpu_key, row.offer.gpu_count))
+        if row.offer.market != Market.SPOT or usd is None or not row.bill.price.usd:
+            return row
+        found = break_even(
+            job.spot, row.estimate.hours, setup_hours(job, row.estimate), row.bill.machines,
+            (row.bill.price, PerMachineHour(usd)),
+        )  # fmt: skip
+        return row._replace(spot_break_even=found)
+
+    return [told(row) for row in rows]
 
 
 def _beside(ranked: Ranked[Priced], costing: Costing) -> Beside | None:
