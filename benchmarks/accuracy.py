@@ -18,7 +18,7 @@ from pathlib import Path
 
 from benchmarks.report import table
 from tools.calibrate import CONFIGURATION_FOLDS, FOLDER, SOURCE_FOLDS
-from tools.checked import BadTable, check_table
+from tools.checked import BadTable, check_table, has_figures
 from tools.fit_terms import Sample, sample_of
 from tools.held_out import Error, HeldOut, leave_out, ratio_bands, score_all, speed_bands
 from tools.measurements import MEMORY_FILE, OPEN_FILES, Option, read_rows
@@ -61,7 +61,12 @@ def _shipped(files: Sequence[Path]) -> None:
         memory = [file for file in files if check_table(file)]
     except BadTable as error:
         raise SystemExit(f"accuracy: {error}") from None
-    sample = sample_of(read_rows(file for file in files if file not in memory))
+    rows = read_rows(file for file in files if file not in memory)
+    unknown = [row.gpu for row in rows if row.usable and not has_figures(row.gpu)]
+    if unknown:
+        names = ", ".join(sorted(set(unknown))[:5])
+        print(f"left out: {len(unknown)} rows of GPUs whose figures no source gives ({names})")
+    sample = sample_of(rows)
     calibration = Calibration.from_csv(data.text("efficiency.csv"))
     found = score_all(sample, calibration)
     print(f"shipped estimator, calibration {calibration.version}")

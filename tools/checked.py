@@ -58,17 +58,23 @@ def check_table(path: Path) -> bool:
     return memory
 
 
+def has_figures(key: str) -> bool:
+    """Whether compute and bandwidth of the GPU that tables call *key* are known."""
+    try:
+        figures_of(key)
+    except KeyError:
+        return False
+    return True
+
+
 def _problem(row: dict[str, str], *, memory: bool) -> str | None:
     if None in row or None in row.values():
         return "not as many values as columns"
     if not memory and not row["quality"].startswith("ok"):
         return None
-    key = row["gpu" if memory else "gpu_key"]
-    try:
-        if not memory or row["oom"] == "1":  # a peak needs no figures
-            figures_of(key)
-    except KeyError:
-        return f"no figures are known of the GPU {key[:40]!r}; it is named like h100-sxm-80gb"
+    if memory and row["oom"] == "1" and not has_figures(row["gpu"]):
+        key = row["gpu"][:40]
+        return f"no figures are known of the GPU {key!r}; it is named like h100-sxm-80gb"
     try:
         if memory:
             memory_row(row)

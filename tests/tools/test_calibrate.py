@@ -134,6 +134,7 @@ def test_anyone_can_score_the_shipped_estimator_on_rows_of_their_own(tmp_path: P
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "6 pairs of 1" in done.stdout
+    assert "left out: 1 rows of GPUs whose figures no source gives (unknown-gpu)" in done.stdout
     assert "calibration" in done.stdout
     assert "no rows" in done.stdout
 

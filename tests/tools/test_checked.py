@@ -54,7 +54,6 @@ def test_the_public_tables_can_be_scored() -> None:
         ({"value": "nan"}, "line 3: value: 'nan' cannot be"),
         ({"value": "-1"}, "line 3: value: '-1' cannot be"),
         ({"gpu_count": "0"}, "line 3: gpu_count: '0' cannot be"),
-        ({"gpu_key": "h1000"}, "line 3: no figures are known of the GPU 'h1000'"),
     ],
 )
 def test_a_row_that_cannot_be_is_named(tmp_path: Path, change: dict[str, str], said: str) -> None:
