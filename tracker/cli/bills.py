@@ -281,7 +281,8 @@ def _wide_cells(r: Row) -> list[str]:
     o = r.offer
     return [
         f"{r.done_hours:,.2f}", render.usd(r.bill.price.usd, 4), render.count(o.vcpus),
-        render.count(o.ram_gib), o.interconnect or render.DASH, o.country or render.DASH, o.native_id,
+        render.count(o.ram_gib), o.interconnect or render.DASH, o.country or render.DASH,
+        o.native_id,
     ]  # fmt: skip
 
 
