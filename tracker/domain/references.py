@@ -111,7 +111,10 @@ def _machine_key(o: Offer) -> Key:
 
 def _family_key(o: Offer) -> Key:
     x = o.listed
-    return (o.provider, o.gpu.key, x.market, x.tier, x.region, x.terms.commitment_hours)
+    # The sizes of two clouds that one reseller lists have nothing to do with one another.
+    return (
+        o.provider, x.upstream, o.gpu.key, x.market, x.tier, x.region, x.terms.commitment_hours,
+    )  # fmt: skip
 
 
 def _type_key(o: Offer) -> Key:
