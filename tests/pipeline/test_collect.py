@@ -16,6 +16,7 @@ from tests.support.clouds import case, query
 from tests.support.lab import Lab, at
 from tracker import registry
 from tracker.collect import collector as collect
+from tracker.collect import exchange
 from tracker.domain.normalize import FxRate
 from tracker.provider import (
     FetchError,
@@ -178,10 +179,10 @@ def test_a_moving_exchange_rate_is_no_price_change(
     monkeypatch: pytest.MonkeyPatch, lab: Lab
 ) -> None:
     euro = module(lab, two(listed("a", "2", "EUR"), listed("b", "3")))
-    monkeypatch.setattr(collect, "fetch_rates", _rate("1.10"))
+    monkeypatch.setattr(exchange, "fetch_rates", _rate("1.10"))
     assert lab.poll(euro, 0).opened == 2
     assert lab.prices()["a", "on_demand", 1, "standard"] == 2_200_000
-    monkeypatch.setattr(collect, "fetch_rates", _rate("1.20"))
+    monkeypatch.setattr(exchange, "fetch_rates", _rate("1.20"))
     again = lab.poll(euro, 10)
     assert (again.opened, again.changed, again.closed) == (0, 0, 0)
     assert query(lab.url, "SELECT count(*) FROM price_span") == [(0,)]
@@ -191,9 +192,9 @@ def test_without_exchange_rates_a_foreign_price_is_unknown_not_gone(
     monkeypatch: pytest.MonkeyPatch, lab: Lab
 ) -> None:
     euro = module(lab, two(listed("a", "2", "EUR"), listed("b", "3")))
-    monkeypatch.setattr(collect, "fetch_rates", _rate("1.10"))
+    monkeypatch.setattr(exchange, "fetch_rates", _rate("1.10"))
     lab.poll(euro, 0)
-    monkeypatch.setattr(collect, "fetch_rates", _no_rates)
+    monkeypatch.setattr(exchange, "fetch_rates", _no_rates)
     outcome = lab.poll(euro, 10)
     assert outcome.status == "partial"
     assert "exchange rates" in (outcome.reason or "")
@@ -205,7 +206,7 @@ def test_without_exchange_rates_a_foreign_price_is_unknown_not_gone(
 def test_only_a_foreign_price_needs_exchange_rates(
     monkeypatch: pytest.MonkeyPatch, lab: Lab
 ) -> None:
-    monkeypatch.setattr(collect, "fetch_rates", _no_rates)
+    monkeypatch.setattr(exchange, "fetch_rates", _no_rates)
     assert lab.poll(module(lab, two()), 0).status == "complete"
 
 
