@@ -6,6 +6,9 @@ writes to it (a late poll, an import, a rate that moved under a step that is sti
 packs away in the same transaction. Where a pack is missing the tables say the same.
 """
 
+# Statements are put together from names of the schema and dates; values travel as parameters.
+# ruff: noqa: S608
+
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
@@ -34,16 +37,16 @@ def throw_away(
     To be called by every transaction that changes what the floor says of such a month, before it
     commits. Returns how many there were.
     """
-    # Whoever builds meanwhile has not seen what this transaction writes: wait, then delete that.
-    cursor.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-    cursor.execute(
-        "DELETE FROM floor_pack WHERE (%(since)s::date IS NULL OR month >= %(since)s::date)"
-        " AND (%(gpus)s::text[] IS NULL OR gpu_key = ANY (%(gpus)s))",
-        {
-            "since": since and month_of(since).date(),
-            "gpus": None if gpu_keys is None else list(gpu_keys),
-        },
-    )
+    # Whoever builds meanwhile has not seen what this transaction writes: wait for that, delete it.
+    lock = f"SELECT pg_advisory_xact_lock({_LOCK})"
+    month = "-infinity" if since is None else month_of(since).date().isoformat()
+    delete = f"DELETE FROM floor_pack WHERE month >= '{month}'"
+    if gpu_keys is None:
+        cursor.execute(f"{lock}; {delete}")  # at once: it may come with every poll
+        cursor.nextset()
+    else:
+        cursor.execute(lock)
+        cursor.execute(delete + " AND gpu_key = ANY (%s)", (list(gpu_keys),))
     return cursor.rowcount
 
 
@@ -97,7 +100,7 @@ SELECT n.key_id::bigint, greatest(n.valid_from, %(start)s),
 FROM floor_now n JOIN floor_key k ON k.id = n.key_id JOIN provider p ON p.id = k.source_id
 WHERE k.gpu_key = %(gpu)s AND n.valid_from < %(end)s
     AND least({KNOWN_UNTIL_SQL}, k.expires_at) > greatest(n.valid_from, %(start)s)
-"""  # noqa: S608 - names of the schema only
+"""
 
 
 def _build(connection: Connection, gpu_key: str, month: datetime) -> bool:
@@ -106,7 +109,9 @@ def _build(connection: Connection, gpu_key: str, month: datetime) -> bool:
 
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
     values = {"gpu": gpu_key, "start": month, "end": next_month(month)}
-    key_ids, starts, ends, prices, offers = read_columns(connection, _STEPS_SQL, values, 5)
+    key_ids, starts, ends, prices, offers = read_columns(
+        connection, _STEPS_SQL, values, 5, times=(1, 2)
+    )
     steps = PackedSteps(key_ids, starts + PG_EPOCH_MICROS, ends + PG_EPOCH_MICROS, prices, offers)
     made = connection.execute(
         "INSERT INTO floor_pack (gpu_key, month, rows, body, built_at)"

@@ -220,7 +220,9 @@ def _rebuild_gpu(cursor: Cursor, source: _Source, gpu_key: str) -> Rebuilt:
 def _read(cursor: Cursor, values: dict[str, Any]) -> _Prices:
     from tracker.store.series.binary import read_columns
 
-    columns = read_columns(cursor.connection, _COLUMNS_SQL, values, len(_Prices._fields))
+    columns = read_columns(
+        cursor.connection, _COLUMNS_SQL, values, len(_Prices._fields), times=(2, 3, 8)
+    )
     return _Prices(*columns)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from tracker.domain.terms import Terms
 from tracker.store.series.keys import FloorKey, Ints, Track
 from tracker.store.series.reduce import lowest_steps
 
@@ -17,8 +18,7 @@ def tracks_of(
 ) -> list[Track]:
     """The tracks of the *keys* from pieces in any order; ``groups`` are places in *keys*.
 
-    Pieces that touch at one price become one step; where some overlap the lowest counts. In the
-    order of ``sort_key``.
+    Pieces that touch at one price become one step; where some overlap the lowest counts.
     """
     order = _ordered(groups, starts)
     groups, starts, ends, prices, offers = (
@@ -55,16 +55,23 @@ def split(
     """One track for each group; the steps come in the order of groups and time already."""
     begin = np.flatnonzero(np.diff(groups, prepend=-1))
     cuts = [*begin.tolist(), len(groups)]
-    tracks = [
+    return [
         Track(keys[group], starts[a:b], ends[a:b], prices[a:b], offers[a:b])
         for group, a, b in zip(groups[begin].tolist(), cuts[:-1], cuts[1:], strict=True)
     ]
-    return sorted(tracks, key=lambda track: sort_key(track.key))
 
 
-def sort_key(key: FloorKey) -> tuple[Any, ...]:
-    """A total order of keys that does not depend on the numbers of rows."""
-    terms = (
-        -1 if (value := getattr(key.terms, name)) is None else value for name in Terms.__slots__
-    )
-    return (*key[1:-2], key.fallback, *terms)
+def in_order(tracks: Iterable[Track]) -> list[Track]:
+    """Sorted by what their keys say, whatever the numbers of rows are."""
+    return sorted(tracks, key=_sort_key)
+
+
+def _sort_key(track: Track) -> tuple[Any, ...]:
+    return (*_first(track.key), _terms_text(track.key.terms))
+
+
+_first = attrgetter(
+    "gpu_key", "market", "tier", "gpu_count", "seller", "source", "gpu_family", "is_slice",
+    "price_unit", "currency", "price_kind", "fallback",
+)  # fmt: skip
+_terms_text = lru_cache(maxsize=1000)(str)  # few terms are those of all keys

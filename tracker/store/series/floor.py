@@ -5,19 +5,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tracker.store.partitions import month_of, next_month
-from tracker.store.series.assemble import sort_key, tracks_of
+from tracker.store.series.assemble import in_order, tracks_of
 from tracker.store.series.binary import PG_EPOCH_MICROS, read_columns
 from tracker.store.series.keys import FloorKey, Ints, Track, to_micros
 from tracker.store.series.packing import PackedSteps, unpack
 from tracker.store.series.spans import GROUPED, conditions, key_from, span_tracks
 from tracker.store.stored import KNOWN_UNTIL_SQL, Connection, fetch, sellers_by_id
+
+_Piece = tuple[Ints, Ints, Ints, Ints, Ints]  # places of keys, starts, ends, prices, offers
 
 _FOREVER = np.iinfo(np.int64).max
 _COLUMNS_SQL = ", ".join(f"n.{name}" for name in GROUPED)
@@ -31,6 +33,7 @@ class _Keys(NamedTuple):
     ids_of: dict[str, list[int]]  # by gpu_key
     place: Ints
     expires: Ints
+    expire: bool  # whether any of them does
 
 
 def floor_tracks(
@@ -61,8 +64,7 @@ def floor_tracks(
             connection, start=start, end=end, now=now, gpu_keys=gpu_keys, sellers=sellers,
             markets=markets, tiers=tiers, source_ids=behind,
         )  # fmt: skip
-        tracks.sort(key=lambda track: sort_key(track.key))
-    return tracks
+    return in_order(tracks)
 
 
 def _sources(connection: Connection) -> tuple[list[int], list[int]]:
@@ -90,32 +92,38 @@ def _keys(
     most = max((row[0] for row in rows), default=0)
     place = np.full(most + 1, -1, dtype=np.int64)
     expires = np.full(most + 1, _FOREVER, dtype=np.int64)
-    places: dict[FloorKey, int] = {}
+    places: dict[tuple[Any, ...], int] = {}
     keys, ids_of = list[FloorKey](), dict[str, list[int]]()
     for id_, expires_at, fallback, *identity in rows:
-        key = key_from(None, known_by, identity, fallback=fallback)
-        place[id_] = places.setdefault(key, len(keys))
-        if place[id_] == len(keys):
-            keys.append(key._replace(id=id_))
+        at = place[id_] = places.setdefault((fallback, *identity), len(keys))
+        if at == len(keys):
+            keys.append(key_from(id_, known_by, identity, fallback=fallback))
         if expires_at is not None:
             expires[id_] = to_micros(expires_at)
-        ids_of.setdefault(key.gpu_key, []).append(id_)
-    return _Keys(keys, ids_of, place, expires)
+        ids_of.setdefault(keys[at].gpu_key, []).append(id_)
+    return _Keys(keys, ids_of, place, expires, bool((expires != _FOREVER).any()))
 
 
 def _read(connection: Connection, keys: _Keys, start: datetime, end: datetime) -> list[Track]:
-    pieces, ranges = [], dict[tuple[tuple[datetime, datetime], ...], list[int]]()
+    pieces: dict[str, list[_Piece]] = {gpu_key: [] for gpu_key in keys.ids_of}
+    ranges: dict[tuple[tuple[datetime, datetime], ...], list[str]] = {}
     packs = _packs(connection, keys, start, end)
-    for gpu_key, ids in keys.ids_of.items():
+    for gpu_key in keys.ids_of:
         months = packs.get(gpu_key, {})
-        pieces += [_clipped(keys, steps, start, end) for steps in months.values()]
-        ranges.setdefault(tuple(_unpacked(start, end, months)), []).extend(ids)
-    for parts, ids in ranges.items():
+        for month, steps in months.items():
+            low, high = max(month, start), min(next_month(month), end)
+            pieces[gpu_key].append(_clipped(keys, steps, low, high))
+        ranges.setdefault(tuple(_unpacked(start, end, months)), []).append(gpu_key)
+    for parts, gpu_keys in ranges.items():
         for low, high in parts:
-            steps = _unpacked_steps(connection, ids, low, high)
-            pieces.append(_clipped(keys, steps, low, high))
-    columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
-    return tracks_of(keys.keys, *columns)
+            for gpu_key, steps in _unpacked_steps(connection, keys, gpu_keys, low, high):
+                pieces[gpu_key].append(_clipped(keys, steps, low, high))
+    tracks = []
+    for parts_of_gpu in pieces.values():  # GPU by GPU: what is sorted then fits the cache
+        if parts_of_gpu:
+            columns = [np.concatenate(column) for column in zip(*parts_of_gpu, strict=True)]
+            tracks += tracks_of(keys.keys, *columns)
+    return tracks
 
 
 def _packs(
@@ -163,33 +171,55 @@ def _unpacked(
         yield low, end
 
 
-def _clipped(keys: _Keys, steps: PackedSteps, low: datetime, high: datetime) -> tuple[Ints, ...]:
+def _clipped(keys: _Keys, steps: PackedSteps, low: datetime, high: datetime) -> _Piece:
     """The steps of keys asked for, as pieces for ``tracks_of``, within [low, high) and expiry."""
-    known = steps.key_ids < len(keys.place)
-    ids = np.where(known, steps.key_ids, 0)  # 0 is nobody's
+    ids, least, most = steps.key_ids, to_micros(low), to_micros(high)
+    if len(ids) and ids[-1] >= len(keys.place):  # they rise
+        ids = np.where(ids < len(keys.place), ids, 0)  # 0 is nobody's
     places = keys.place[ids]
-    starts = np.maximum(steps.starts, to_micros(low))
-    ends = np.minimum(np.minimum(steps.ends, keys.expires[ids]), to_micros(high))
+    starts, ends = np.maximum(steps.starts, least), np.minimum(steps.ends, most)
+    if keys.expire:
+        ends = np.minimum(ends, keys.expires[ids])
+    piece = (places, starts, ends, steps.micro_usd, steps.offer_ids)
     wanted = (places >= 0) & (starts < ends)
-    columns = (places, starts, ends, steps.micro_usd, steps.offer_ids)
-    return columns if wanted.all() else tuple(column[wanted] for column in columns)
+    if wanted.all():
+        return piece
+    places, starts, ends, prices, offers = (column[wanted] for column in piece)
+    return places, starts, ends, prices, offers
 
 
 _STEPS_SQL = (
     "SELECT f.key_id::bigint, f.valid_from, f.valid_to, f.price_micro_usd, f.offer_id"
-    " FROM price_floor f WHERE f.key_id = ANY (%(ids)s) AND f.valid_to > %(low)s"
+    " FROM price_floor f WHERE f.key_id = ANY (%(ids)s::int[]) AND f.valid_to > %(low)s"
     " AND f.valid_from < %(high)s"
     " UNION ALL"
     f" SELECT n.key_id::bigint, n.valid_from, {KNOWN_UNTIL_SQL}, n.price_micro_usd, n.offer_id"
     " FROM floor_now n JOIN floor_key k ON k.id = n.key_id JOIN provider p ON p.id = k.source_id"
-    f" WHERE n.key_id = ANY (%(ids)s) AND n.valid_from < %(high)s AND {KNOWN_UNTIL_SQL} > %(low)s"
+    " WHERE n.key_id = ANY (%(ids)s::int[]) AND n.valid_from < %(high)s"
+    f" AND {KNOWN_UNTIL_SQL} > %(low)s"
 )
 
 
 def _unpacked_steps(
-    connection: Connection, ids: list[int], low: datetime, high: datetime
-) -> PackedSteps:
-    """The steps of rows of ``floor_key`` that overlap [low, high), closed and open ones."""
-    values = {"ids": ids, "low": low, "high": high}
-    key_ids, starts, ends, prices, offers = read_columns(connection, _STEPS_SQL, values, 5)
-    return PackedSteps(key_ids, starts + PG_EPOCH_MICROS, ends + PG_EPOCH_MICROS, prices, offers)
+    connection: Connection,
+    keys: _Keys,
+    gpu_keys: Sequence[str],
+    low: datetime,
+    high: datetime,
+) -> Iterator[tuple[str, PackedSteps]]:
+    """The steps that overlap [low, high), closed and open ones, of each of the GPUs."""
+    ids = [id_ for gpu_key in gpu_keys for id_ in keys.ids_of[gpu_key]]
+    listed = "{" + ",".join(map(str, ids)) + "}"
+    values = {"ids": listed, "low": low, "high": high}
+    key_ids, starts, ends, prices, offers = read_columns(
+        connection, _STEPS_SQL, values, 5, times=(1, 2)
+    )
+    number = np.zeros(len(keys.place), dtype=np.int16)
+    for place, gpu_key in enumerate(gpu_keys):
+        number[keys.ids_of[gpu_key]] = place
+    order = np.lexsort((key_ids, number[key_ids]))
+    cuts = np.searchsorted(number[key_ids[order]], np.arange(len(gpu_keys) + 1)).tolist()
+    columns = (key_ids, starts + PG_EPOCH_MICROS, ends + PG_EPOCH_MICROS, prices, offers)
+    for gpu_key, a, b in zip(gpu_keys, cuts[:-1], cuts[1:], strict=True):
+        key_ids, starts, ends, prices, offers = (column[order[a:b]] for column in columns)
+        yield gpu_key, PackedSteps(key_ids, starts, ends, prices, offers)

@@ -45,13 +45,20 @@ def bucket_minima(
     """
     if len(edges) < 2 or np.any(np.diff(edges) <= 0):
         raise ValueError("the edges of buckets must rise, and there must be two or more")
-    first = np.searchsorted(edges, starts, side="right") - 1
-    last = np.searchsorted(edges, ends, side="left") - 1
+    first, last = _bucket_of(starts, edges), _bucket_of(ends - 1, edges)
     count = len(edges) - 1
     inside = (first < count) & (last >= 0) & (ends > starts)
     first, last = np.maximum(first[inside], 0), np.minimum(last[inside], count - 1)
     lowest = _spread_minima(first, last, values[inside], count)
     return lowest, lowest != _NOTHING
+
+
+def _bucket_of(moments: Ints, edges: Ints) -> Ints:
+    """The bucket of each moment: below 0 before the first, too high after the last."""
+    steps = np.diff(edges)
+    if np.all(steps == steps[0]):
+        return (moments - edges[0]) // steps[0]
+    return np.searchsorted(edges, moments, side="right") - 1
 
 
 def lowest_steps(starts: Ints, ends: Ints, values: Ints, groups: Ints | None = None) -> LowestSteps:
@@ -99,7 +106,8 @@ def _spread_minima(first: Ints, last: Ints, values: Ints, count: int) -> Ints:
     """The minimum of each of *count* buckets over the intervals that cover [first, last]."""
     if not len(first):
         return np.full(count, _NOTHING, dtype=np.int64)
-    level = np.frexp((last - first + 1).astype(np.float64))[1] - 1  # floor(log2), exact to 2^53
+    # floor(log2), exact to 2^53; eight bits are sorted without comparing
+    level = (np.frexp((last - first + 1).astype(np.float64))[1] - 1).astype(np.int8)
     order = np.argsort(level, kind="stable")[::-1]
     bounds = np.searchsorted(-level[order], -np.arange(level.max(), -2, -1), side="left")
     above = np.full(count, _NOTHING, dtype=np.int64)

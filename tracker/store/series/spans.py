@@ -9,12 +9,13 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tracker.domain.terms import Terms
-from tracker.store.series.assemble import split
+from tracker.store.series.assemble import in_order, split
 from tracker.store.series.binary import PG_EPOCH_MICROS, read_columns
 from tracker.store.series.keys import FloorKey, Ints, Track, to_micros
 from tracker.store.series.reduce import lowest_steps
@@ -71,6 +72,7 @@ class OfferIdentity(NamedTuple):
 OfferFilter = Callable[[OfferIdentity], bool]
 
 _TERMS = Terms.__slots__
+_terms_of = lru_cache(maxsize=1000)(Terms)  # few terms are those of all keys
 GROUPED = (
     "source_id", "seller_id", "gpu_key", "gpu_family", "is_slice", "gpu_count", "market", "tier",
     "price_unit", "currency", "price_kind", *_TERMS,
@@ -106,7 +108,9 @@ def span_tracks(
         return []
     where, values = conditions(known_by, gpu_keys, sellers, markets, tiers, source_ids)
     values |= {"start": start, "end": end}
-    ids, starts, ends, prices, fallbacks = read_columns(connection, _spans_sql(where), values, 5)
+    ids, starts, ends, prices, fallbacks = read_columns(
+        connection, _spans_sql(where), values, 5, times=(1, 2)
+    )
     low, high = to_micros(start), to_micros(end)
     starts = np.maximum(starts + PG_EPOCH_MICROS, low)
     ends = np.minimum(ends + PG_EPOCH_MICROS, high)
@@ -119,7 +123,7 @@ def span_tracks(
     found = lowest_steps(starts, ends, prices[wanted], group)
     offers = ids[wanted][found.chosen]
     both = [key._replace(fallback=fallback) for key in keys for fallback in (False, True)]
-    return split(both, found.groups, found.starts, found.ends, found.values, offers)
+    return in_order(split(both, found.groups, found.starts, found.ends, found.values, offers))
 
 
 def conditions(
@@ -233,5 +237,5 @@ def key_from(
     """The key of the columns that ``floor_key`` and ``offer`` have in common, in its order."""
     source_id, seller_id, *rest = columns
     source, seller = known_by[source_id], known_by[seller_id]
-    plain, terms = rest[: -len(_TERMS)], Terms(*rest[-len(_TERMS) :])
+    plain, terms = rest[: -len(_TERMS)], _terms_of(*rest[-len(_TERMS) :])
     return FloorKey._make((id_, source.slug, source.kind, seller.slug, *plain, terms, fallback))
