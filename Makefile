@@ -44,6 +44,7 @@ e2e: $(VENV)/.dev ## crash, soak and load tests (longer)
 bench: $(VENV)/.bench ## ratios against named yardsticks, and how right estimated hours are
 	@$(BIN)/python -m benchmarks.ingest
 	@$(BIN)/python -m benchmarks.poll_all
+	@$(BIN)/python -m benchmarks.history --scale 0.3
 	@$(BIN)/python -m benchmarks.cli
 	@$(BIN)/python -m benchmarks.estimate
 	@$(BIN)/python -m benchmarks.accuracy
