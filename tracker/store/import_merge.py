@@ -151,29 +151,39 @@ def _steps(cursor: Cursor, run: Run) -> None:
     """This import's own steps. Of two prices of one offer at one moment the dearer counts."""
     cursor.execute(
         f"""
+CREATE TEMP TABLE import_point ON COMMIT DROP AS
+SELECT DISTINCT ON (i.offer_id, p.at) i.offer_id, i.source_id, i.seller_id, p.at, p.until, p.exact,
+    {", ".join(f"p.{name}" for name in _VALUES)}
+FROM {run.stage}_price p JOIN import_ids i ON i.n = p.n
+ORDER BY i.offer_id, p.at, p.price_native DESC, p.until DESC
+"""
+    )
+    # The moments at which an offer was seen: by this import, and by earlier ones for what is
+    # known of them, the beginnings of their spans. A price ends where the next one begins.
+    cursor.execute(
+        f"""
 CREATE TEMP TABLE import_step ON COMMIT DROP AS
-WITH point AS (
-    SELECT DISTINCT ON (i.offer_id, p.at) i.offer_id, i.source_id, i.seller_id, p.at, p.until,
-        p.exact, {", ".join(f"p.{name}" for name in _VALUES)}
-    FROM {run.stage}_price p JOIN import_ids i ON i.n = p.n
-    ORDER BY i.offer_id, p.at, p.price_native DESC, p.until DESC
-), next AS (
-    SELECT point.*, lead(at) OVER (PARTITION BY offer_id ORDER BY at) AS next_own FROM point
+WITH seen AS (
+    SELECT offer_id, at FROM import_point UNION SELECT offer_id, valid_from FROM import_old
+), followed AS (
+    SELECT offer_id, at, lead(at) OVER (PARTITION BY offer_id ORDER BY at) AS next_at FROM seen
+), own AS (
+    SELECT offer_id, at, lead(at) OVER (PARTITION BY offer_id ORDER BY at) AS next_at
+    FROM import_point
 )
 SELECT * FROM (
-    SELECT n.offer_id, n.at AS valid_from, least(n.until, n.next_own,
-        CASE WHEN NOT n.exact THEN m.next_at END,
-        CASE WHEN NOT n.exact THEN (
-            SELECT min(o.valid_from) FROM import_old o
-            WHERE o.offer_id = n.offer_id AND o.valid_from > n.at
-                AND NOT EXISTS (SELECT FROM point p
-                                WHERE p.offer_id = o.offer_id AND p.at = o.valid_from)
-        ) END) AS valid_to, {", ".join(f"n.{name}" for name in _VALUES)}
-    FROM next n LEFT JOIN import_moment m
+    SELECT n.offer_id, n.at AS valid_from, least(n.until, own.next_at,
+        CASE WHEN NOT n.exact THEN m.next_at END, CASE WHEN NOT n.exact THEN f.next_at END
+        ) AS valid_to, {", ".join(f"n.{name}" for name in _VALUES)}
+    FROM import_point n
+    JOIN followed f ON f.offer_id = n.offer_id AND f.at = n.at
+    JOIN own ON own.offer_id = n.offer_id AND own.at = n.at
+    LEFT JOIN import_moment m
         ON m.source_id = n.source_id AND m.seller_id = n.seller_id AND m.at = n.at
 ) step WHERE valid_to > valid_from
 """
     )
+    cursor.execute("ANALYZE import_step")
 
 
 def _rest(cursor: Cursor) -> None:

@@ -28,7 +28,7 @@ Connection = psycopg.Connection[Any]
 Cursor = psycopg.Cursor[Any]
 
 KIND = "import"
-LOCK_WAIT_S = 15  # a server notices within ten that a client is gone
+LOCK_WAIT_MS = 15_000  # a server notices within ten seconds that a client is gone
 _NAMES = offer.c.keys()
 IDENTITY = tuple(_NAMES[_NAMES.index("native_id") : _NAMES.index("gpu_raw")])
 _OFFER_COLUMNS = ("n", "key", "source", "seller", *IDENTITY, "gpu_raw", "source_url", "notes")
@@ -120,7 +120,7 @@ def begin(
 
 def _lock(cursor: Cursor, slug: str) -> None:
     """Keep others out until the connection closes; wait for one that was killed to be noticed."""
-    cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_WAIT_S}s'")
+    cursor.execute(f"SET LOCAL lock_timeout = {LOCK_WAIT_MS}")
     try:
         cursor.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (f"import {slug}",))
     except psycopg.errors.LockNotAvailable:

@@ -20,6 +20,8 @@ from tracker.domain.offer import ListedOffer, Market
 COMPONENT = "price of a component (the GPU without its machine), not of something one can rent"
 HOST_ONLY = "price of the host alone: its GPUs are missing"
 NOT_SOLD_SO = "a machine type that is not sold on this market"
+PER_GPU = "a large cloud's list price of a machine that is as low as one of its GPUs should be"
+PLACEHOLDER = "a placeholder: no GPU of this size has been offered for so little"
 OUT_OF_BAND = "price per GPU-hour outside what is plausible for the GPU"
 FAR_BELOW = "far below every other seller of that week, and not confirmed by later rows"
 
@@ -53,6 +55,17 @@ _GCP_TYPE = re.compile(r"(a\d-[a-z]+gpu)-(\d+)g\b")
 # from its price components exist all the same.
 _GCP_NOT_LISTED = re.compile(r"a3-highgpu-[124]g\b")
 
+# Half the lowest list price per GPU-hour of AWS, Azure, GCP and Oracle on demand in the trackers'
+# observations of 2022 to 2026 (A100: AWS 2.74, H100: AWS 6.88), in USD: what is below is the price
+# of one GPU taken for the machine's.
+_LARGE_CLOUDS = frozenset({"aws", "azure", "gcp", "oci"})
+_LARGE_CLOUD_LOW = {"A100": Decimal("1.37"), "H100": Decimal("3.44")}
+# RunPod listed H200 NVL and MI300X at 0.50 for months; elsewhere the least was 2.10 (MI300X, in
+# gpus.toml).
+_PLACEHOLDER_BELOW = Decimal("0.60")
+_LARGEST = frozenset({"H200", "GH200", "B200", "B300", "GB200", "GB300", "MI300X", "MI325X",
+                      "MI350X", "MI355X"})  # fmt: skip
+
 
 def is_component(own_id: str) -> bool:
     """Whether an offer's id is the text or number of a billing component."""
@@ -73,6 +86,12 @@ def refusal(
             return problem
     if gpu.is_slice:
         return None
+    if offer.market is Market.ON_DEMAND:
+        low = _LARGE_CLOUD_LOW.get(gpu.family) if seller in _LARGE_CLOUDS else None
+        if low is not None and per_gpu < low:
+            return PER_GPU
+        if gpu.family in _LARGEST and per_gpu < _PLACEHOLDER_BELOW:
+            return PLACEHOLDER
     low, high = catalogue.band(gpu.family, offer.market)
     return None if low <= per_gpu <= high else OUT_OF_BAND
 

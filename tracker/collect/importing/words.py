@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+from decimal import ROUND_HALF_EVEN, Decimal
 from functools import lru_cache
 
 from tracker.domain.money import parse_decimal
@@ -58,7 +58,7 @@ def price(text: str | None) -> Decimal:
     try:
         amount = parse_decimal(str(text).strip().removeprefix("$"))
         amount = tidy(amount)
-    except (ValueError, InvalidOperation):
+    except (ValueError, ArithmeticError):
         raise Unreadable(NOT_A_PRICE) from None
     if amount == 0:
         raise Unreadable(ZERO_PRICE)
@@ -83,7 +83,7 @@ def number(text: str | None) -> Decimal | None:
         return None
     try:
         return tidy(parse_decimal(str(text)))
-    except (ValueError, InvalidOperation):
+    except (ValueError, ArithmeticError):
         return None
 
 
