@@ -69,7 +69,8 @@ def floor_tracks(
 
 def _sources(connection: Connection) -> tuple[list[int], list[int]]:
     """The sources whose floors are complete, and those that have prices but not all floors."""
-    rows = fetch(connection, "SELECT id, floor_built FROM provider WHERE last_ok_at IS NOT NULL")
+    # An import is never polled, and has prices all the same.
+    rows = fetch(connection, "SELECT id, floor_built FROM provider WHERE kind <> 'seller'")
     return [id_ for id_, built in rows if built], [id_ for id_, built in rows if not built]
 
 
