@@ -250,17 +250,16 @@ def _with_slices(
     """
     from tracker.report.cheapest import cheapest_report
 
+    if job.task is None or job.gpus_needed > 1 or "goal" not in options or all_slices(app, filters):
+        return report
     families = {key.split("-", 1)[0] for name in filters.gpus for key in app.catalogue.select(name)}
-    names = tuple(
+    keys = frozenset(
         gpu.key
         for gpu in app.catalogue.gpus()
         if gpu.is_slice and (not families or gpu.family in families)
     )
-    only_slices = all_slices(app, filters)
-    if job.task is None or job.gpus_needed > 1 or only_slices or "goal" not in options:
-        return report
-    wanted = filters._replace(gpus=names, include_slices=True)
-    one = look(connection, app, job, wanted, options, now)
+    every = filters._replace(gpus=(), include_slices=True)
+    one = look(connection, app, job, every, options, now, keys)
     found = cheapest_report(
         one.asked.offers, one.job, one.filters, app.catalogue, now, top=SLICES,
         total_offers=one.asked.total, left_out=one.asked.left_out, shelves=one.asked.shelves,
@@ -291,8 +290,10 @@ def look(
     filters: Filters,
     options: Mapping[str, Any],
     now: datetime,
+    keys: frozenset[str] | None = None,
 ) -> Looked:
-    """Read what a question about *job* needs. Raises UnknownGpu."""
+    """Read what a question about *job* needs: offers of *keys*, unless given of the GPUs that the
+    filters or the job name. Raises UnknownGpu."""
     from tracker.report.asked import ask
     from tracker.report.discounts import DiscountBook
     from tracker.report.health import check_providers, check_tiers
@@ -310,7 +311,9 @@ def look(
         job = measured(connection, job)
     # A job that can be estimated is about all GPUs, one with hours about those that have some.
     names = filters.gpus or (tuple(job.hours) if job.task is None else ())
-    wanted = frozenset().union(*(app.catalogue.select(name) for name in names)) if names else None
+    wanted = keys
+    if wanted is None and names:
+        wanted = frozenset().union(*(app.catalogue.select(name) for name in names))
     asked = ask(connection, filters, wanted, now, as_of)
     asked = app.with_owned(asked, wanted, now, past=as_of is not None)
     discounts = DiscountBook.at(reads.discounts(connection, now), now)
@@ -342,6 +345,5 @@ def _print(report: CheapestReport, verdicts: list[Verdict], options: Mapping[str
         return
     footer = render.footer(report.considered, report.total_offers, report.excluded)
     rows = [bills.row(r, report.now) for r in report.rows]
-    render.print_rows(
-        output, rows, bills.csv_columns(rows), bills.document(report, verdicts), footer
-    )
+    document = bills.document(report, [v.as_dict() for v in verdicts])
+    render.print_rows(output, rows, bills.csv_columns(rows), document, footer)

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracker.app import App, NothingRecorded
-from tracker.cli import render, words
+from tracker.cli import render
 from tracker.cli.cheapest import readable
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_USAGE, Exit
 from tracker.cli.options import CommaList
 from tracker.domain.gpu import UnknownGpu
 from tracker.domain.job import Job, JobError, NoEstimate, RuntimeEstimate
+from tracker.report.shapes import words
+from tracker.report.shapes.estimated import document, remarks, worked_out
 
 if TYPE_CHECKING:
-    from tracker.domain.runtime.types import Estimate
     from tracker.report.cheapest import Row
     from tracker.report.estimates import OnGpu
 
@@ -72,7 +73,7 @@ def estimate(obj: dict[str, Any], /, job: str, **options: Any) -> None:
     except UnknownGpu as error:
         raise Exit(EXIT_USAGE, str(error)) from None
     if options["output"] == "json":
-        render.print_json(_document(wanted, found, remark))
+        render.print_json(document(wanted, found, remark))
     else:
         _print(wanted, found, remark)
     if not any(isinstance(on.hours, RuntimeEstimate) for on in found):
@@ -140,16 +141,10 @@ def _print(job: Job, found: Sequence[OnGpu], remark: str | None) -> None:
         render.say(text)
 
 
-def remarks(job: Job, remark: str | None) -> list[str]:
-    """What a reader of the hours must know, with *remark*."""
-    fewer = words.fewer(job)
-    return [text for text in (fewer, remark) if text]
-
-
 def _cells(on: OnGpu) -> list[str]:
     hours, row = on.hours, on.row
     assert isinstance(hours, RuntimeEstimate)  # noqa: S101 - the table is of those
-    made = _made(on)
+    made = worked_out(on)
     low, high = hours.low_hours, hours.high_hours
     return [
         on.gpu, str(on.gpus), (">= " if hours.lower_bound else "") + f"{hours.hours:,.2f}",
@@ -173,15 +168,9 @@ def _tried(on: OnGpu) -> str:
     return on.gpu if gpus == 1 else f"{gpus} x {on.gpu}"
 
 
-def _made(on: OnGpu) -> Estimate | None:
-    from tracker.domain.runtime.types import Estimate
-
-    return on.answer if isinstance(on.answer, Estimate) else None
-
-
 def _path(job: Job, on: OnGpu) -> None:
     """The steps from the workload to the bill on one GPU."""
-    hours, made = on.hours, _made(on)
+    hours, made = on.hours, worked_out(on)
     assert isinstance(hours, RuntimeEstimate)  # noqa: S101
     render.say(f"The way to {render.hours(hours.hours)} on {on.gpus} x {on.gpu}:")
     steps = [(step.name, step.formula, f"{_figure(step.value)} {step.unit}") for step in
@@ -226,7 +215,7 @@ def _money(job: Job, on: OnGpu) -> Iterable[tuple[str, str, str]]:
         yield ("range", "the bill at both ends of the hours",
                f"{render.usd(on.row.low_usd)} to {render.usd(on.row.high_usd)}")  # fmt: skip
     if on.row.beside is not None:
-        from tracker.cli import units
+        from tracker.report.shapes import units
 
         least = ">= " if words.open_ended(b) else ""
         for name, value in units.prices(on.row.beside):
@@ -239,54 +228,3 @@ def _figure(value: float) -> str:
     if value == int(value) and abs(value) < 1e6:
         return f"{int(value):,}"
     return f"{value:,.4g}"
-
-
-def _document(job: Job, found: Sequence[OnGpu], remark: str | None) -> dict[str, Any]:
-    return {
-        "job": job.name,
-        "title": job.title,
-        "kind": job.task.kind if job.task is not None else "hours",
-        "remark": " ".join(remarks(job, remark)) or None,
-        "estimates": [_entry(on) for on in found],
-    }
-
-
-def _entry(on: OnGpu) -> dict[str, Any]:
-    from tracker.domain.runtime.types import DoesNotFit
-
-    entry: dict[str, Any] = {"gpu": on.gpu, "gpus": on.gpus, "runs": True, "reason": None}
-    if isinstance(on.hours, NoEstimate):
-        entry |= {"runs": False, "reason": on.hours.reason}
-        if isinstance(on.answer, DoesNotFit):
-            entry |= {
-                "need_gib": round(on.answer.need_gib, 2), "have_gib": round(on.answer.have_gib, 2),
-                "smallest_count": on.answer.smallest_count,
-            }  # fmt: skip
-        return entry
-    hours, made = on.hours, _made(on)
-    entry |= {
-        "hours": render.quantity(hours.hours),
-        "low_hours": render.quantity(hours.low_hours),
-        "high_hours": render.quantity(hours.high_hours),
-        "basis": hours.basis, "note": hours.note, "source": hours.source,
-        "lower_bound": hours.lower_bound, "version": hours.version,
-    }  # fmt: skip
-    if made is not None:
-        entry |= {
-            "bound": made.bound, "group": made.group, "calibrated": made.calibrated,
-            "per_second": made.per_second, "unit": made.unit,
-            "vram_gib": round(made.memory.total, 2) if made.memory else None,
-            "steps": [step._asdict() for step in made.steps], "notes": list(made.notes),
-        }  # fmt: skip
-    row = on.row
-    entry |= {
-        "price_usd_per_gpu_hour": render.usd_text(row.bill.price.per_gpu(row.bill.gpu_count).usd)
-        if row
-        else None,
-        "total_usd": render.usd_text(row.bill.total_usd) if row else None,
-        "at_least_usd": render.usd_text(row.bill.at_least_usd) if row else None,
-        "low_usd": render.usd_text(row.low_usd) if row else None,
-        "high_usd": render.usd_text(row.high_usd) if row else None,
-        "provider": row.offer.provider if row else None,
-    }
-    return entry

@@ -279,7 +279,8 @@ def _cells(one: Placed) -> list[str]:
     runs = render.number(one.runs)
     if one.row is None:
         return [one.job.name, runs, *(render.DASH for _ in _TABLE[2:])]
-    from tracker.cli import bills, words
+    from tracker.cli import bills
+    from tracker.report.shapes import words
 
     o, b = one.row.offer, one.row.bill
     gpus = render.count(o.gpu_count)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracker.app import App, NothingRecorded
-from tracker.cli import bills, render, words
+from tracker.cli import bills, render
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_ONLY_STALE, EXIT_USAGE, Exit
 from tracker.cli.options import (
     filter_options,
@@ -23,6 +23,7 @@ from tracker.cli.options import (
 from tracker.domain.gpu import UnknownGpu
 from tracker.domain.job import is_slice
 from tracker.domain.money import HOURS_PER_MONTH
+from tracker.report.shapes import words
 
 if TYPE_CHECKING:
     from tracker.report.filters import Filters

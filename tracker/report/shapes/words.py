@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tracker.cli import goals, render
 from tracker.domain.break_even import Bound, BreakEven, break_even_is_unknown
 from tracker.domain.cost import Bill, LineKind, separate_machines
 from tracker.domain.money import HOURS_PER_MONTH
 from tracker.domain.pareto import Goal
 from tracker.domain.terms import OWN
+from tracker.report.shapes import goals, texts
 
 if TYPE_CHECKING:
     from tracker.domain.job import Job
@@ -22,17 +22,17 @@ def sentence(report: CheapestReport) -> str:
     """The answer in a sentence."""
     best, b = report.rows[0], report.rows[0].bill
     o = best.offer
-    gpus = f"{render.count(o.gpu_count)} x {o.gpu_key}"
+    gpus = f"{texts.count(o.gpu_count)} x {o.gpu_key}"
     machine = gpus if b.machines == 1 else f"{b.machines} machines of {gpus}"
     market = None if o.market == "on_demand" else o.market.replace("_", " ")
     place = f"{o.provider} ({', '.join(filter(None, (o.tier, market, o.region)))})"
     count = "" if b.machines == 1 else f"{b.machines} machines x "
     kinds = [ln.kind for ln in b.lines if ln.kind in (LineKind.DISK, LineKind.EGRESS)]
-    extras = f" + {render.usd(b.extras_usd)} for {' and '.join(kinds)}" if kinds else ""
+    extras = f" + {texts.usd(b.extras_usd)} for {' and '.join(kinds)}" if kinds else ""
     done = "" if report.goal is Goal.CHEAPEST else f"done after {goals.done(best)} for "
     text = (
         f"{report.job.title or report.job.name}: {done}{total(b)}{_range(best)} on {machine} "
-        f"at {place}, {count}{render.hours(b.billed_hours)} x {render.usd(b.price.usd, 4)}/h"
+        f"at {place}, {count}{texts.hours(b.billed_hours)} x {texts.usd(b.price.usd, 4)}/h"
         f"{extras}"
     )
     if o.valid_as_of is not None:
@@ -55,10 +55,15 @@ def sentence(report: CheapestReport) -> str:
     return text + "."
 
 
-def _range(row: Row) -> str:
+def range_text(row: Row) -> str:
+    """The bill at both ends of the estimate."""
     if row.low_usd is None or row.high_usd is None:
-        return ""
-    return f" ({render.usd(row.low_usd)} to {render.usd(row.high_usd)})"
+        return texts.DASH
+    return f"{texts.usd(row.low_usd)} to {texts.usd(row.high_usd)}"
+
+
+def _range(row: Row) -> str:
+    return "" if row.low_usd is None or row.high_usd is None else f" ({range_text(row)})"
 
 
 def _more(best: Bill, other: Bill) -> str:
@@ -76,15 +81,15 @@ def open_ended(b: Bill) -> bool:
 
 def total(b: Bill) -> str:
     """The bill's amount, with the "at least" that belongs to it."""
-    text = render.usd(b.at_least_usd)
+    text = texts.usd(b.at_least_usd)
     return f"at least {text}" if open_ended(b) else text
 
 
 def remarks(report: CheapestReport) -> Iterable[str]:
     """What a reader of the figures must know, for people and programs alike."""
     if report.total_offers == 0:
-        begins = f": history begins at {render.iso(report.begins_at)}" if report.begins_at else ""
-        yield f"No offer was on record at {render.iso(report.now)}{begins}."
+        begins = f": history begins at {texts.iso(report.begins_at)}" if report.begins_at else ""
+        yield f"No offer was on record at {texts.iso(report.now)}{begins}."
     if report.comparison is not None:
         yield break_even_sentence(report.comparison)
     if report.slices:
@@ -149,7 +154,7 @@ def _of_terms(rows: Iterable[Row]) -> Iterable[str]:
 def term(hours: int) -> str:
     """A term in months where it is some, else in hours."""
     months, rest = divmod(hours, int(HOURS_PER_MONTH))
-    return f"{hours:,} h" if rest or not months else render.counted(months, "month")
+    return f"{hours:,} h" if rest or not months else texts.counted(months, "month")
 
 
 def _of_interruptions(spot: list[Row]) -> Iterable[str]:
@@ -158,13 +163,13 @@ def _of_interruptions(spot: list[Row]) -> Iterable[str]:
         place = f"#{first.rank}" if first.rank else first.offer.gpu_key
         yield (
             f"Spot: what interruptions are expected to cost is in the bill; {place}: "
-            f"{expected.interruptions:.2g} interruptions, {render.hours(expected.rerun_hours)} run "
-            f"again, done after {render.hours(expected.wall_hours)} ({expected.rate.basis})."
+            f"{expected.interruptions:.2g} interruptions, {texts.hours(expected.rerun_hours)} run "
+            f"again, done after {texts.hours(expected.wall_hours)} ({expected.rate.basis})."
         )
     unknown = sum(r.estimate.interrupted is None for r in spot)
     if unknown:
         yield (
-            f"Spot: of {render.counted(unknown, 'row')} nobody knows the rate of interruptions: "
+            f"Spot: of {texts.counted(unknown, 'row')} nobody knows the rate of interruptions: "
             "they are not in those bills."
         )
 
@@ -239,7 +244,7 @@ def _of_slices(slices: Iterable[Row]) -> str:
 def _part(r: Row) -> str:
     """Which share of the card, as the offer says it."""
     count = r.offer.gpu_count
-    return f"{render.count(count)} of one" if count < 1 else r.offer.native_id
+    return f"{texts.count(count)} of one" if count < 1 else r.offer.native_id
 
 
 def _per_month(best: Row, runs: int) -> str:
@@ -248,7 +253,7 @@ def _per_month(best: Row, runs: int) -> str:
             f"{runs} runs a month: what is paid by the term is paid once, however many fit in it."
         )
     least = "at least " if open_ended(best.bill) else ""
-    return f"{runs} runs a month on #1 come to {least}{render.usd(best.bill.at_least_usd * runs)}."
+    return f"{runs} runs a month on #1 come to {least}{texts.usd(best.bill.at_least_usd * runs)}."
 
 
 def _missing(report: CheapestReport) -> Iterable[str]:
@@ -308,10 +313,10 @@ def _unknown(c: Comparison) -> str:
 def _at_what_price(c: Comparison, at: BreakEven) -> str:
     left, a, b = c.left, c.left.offer.gpu_key, c.right.offer.gpu_key
     even, now = at.per_gpu.usd, left.bill.price.per_gpu(left.bill.gpu_count).usd
-    price = f"{render.usd(even, 4)} per GPU-hour"
+    price = f"{texts.usd(even, 4)} per GPU-hour"
     mine, other = left.bill.at_least_usd, c.right.bill.at_least_usd
     relation = "below" if mine < other else ("at" if mine == other else "above")
-    its = f"its price is {render.usd(now, 4)}, {relation} that."
+    its = f"its price is {texts.usd(now, 4)}, {relation} that."
     if at.bound is Bound.AT_LEAST:
         return (
             f"Only a bound, since the {b} takes at least so long: the {a} job is the cheaper one "

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tracker.cli import render
 from tracker.domain.pareto import Goal
+from tracker.report.shapes import texts
 
 if TYPE_CHECKING:
     from tracker.report.cheapest import CheapestReport, Row
@@ -41,7 +41,7 @@ def unbeaten(report: CheapestReport) -> Iterable[str]:
 def done(row: Row) -> str:
     """The hours until the job is done."""
     least = "at least " if row.bill.lower_bound else ""
-    return f"{least}{render.hours(row.done_hours)}"
+    return f"{least}{texts.hours(row.done_hours)}"
 
 
 def _way(row: Row) -> str:
@@ -49,7 +49,7 @@ def _way(row: Row) -> str:
         place = f"#{row.rank}"
     else:
         o, b = row.offer, row.bill
-        gpus = f"{render.count(o.gpu_count)} x {o.gpu_key}"
+        gpus = f"{texts.count(o.gpu_count)} x {o.gpu_key}"
         place = gpus if b.machines == 1 else f"{b.machines} x {gpus}"
         place += f" at {o.provider} ({o.key.hex()[:10]})"
-    return f"{place} {done(row)}, {render.usd(row.bill.at_least_usd)}"
+    return f"{place} {done(row)}, {texts.usd(row.bill.at_least_usd)}"

@@ -1,0 +1,78 @@
+"""How long a job takes on each GPU, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tracker.domain.job import Job, NoEstimate
+from tracker.report.shapes import texts, words
+
+if TYPE_CHECKING:
+    from tracker.domain.runtime.types import Estimate
+    from tracker.report.estimates import OnGpu
+
+
+def remarks(job: Job, remark: str | None) -> list[str]:
+    """What a reader of the hours must know, with *remark*."""
+    fewer = words.fewer(job)
+    return [text for text in (fewer, remark) if text]
+
+
+def worked_out(on: OnGpu) -> Estimate | None:
+    """The way to the hours, where there is one."""
+    from tracker.domain.runtime.types import Estimate
+
+    return on.answer if isinstance(on.answer, Estimate) else None
+
+
+def document(job: Job, found: Sequence[OnGpu], remark: str | None) -> dict[str, Any]:
+    """The answer; *remark* says why there are no prices beside the hours."""
+    return {
+        "job": job.name,
+        "title": job.title,
+        "kind": job.task.kind if job.task is not None else "hours",
+        "remark": " ".join(remarks(job, remark)) or None,
+        "estimates": [_entry(on) for on in found],
+    }
+
+
+def _entry(on: OnGpu) -> dict[str, Any]:
+    from tracker.domain.runtime.types import DoesNotFit
+
+    entry: dict[str, Any] = {"gpu": on.gpu, "gpus": on.gpus, "runs": True, "reason": None}
+    if isinstance(on.hours, NoEstimate):
+        entry |= {"runs": False, "reason": on.hours.reason}
+        if isinstance(on.answer, DoesNotFit):
+            entry |= {
+                "need_gib": round(on.answer.need_gib, 2), "have_gib": round(on.answer.have_gib, 2),
+                "smallest_count": on.answer.smallest_count,
+            }  # fmt: skip
+        return entry
+    hours, made = on.hours, worked_out(on)
+    entry |= {
+        "hours": texts.quantity(hours.hours),
+        "low_hours": texts.quantity(hours.low_hours),
+        "high_hours": texts.quantity(hours.high_hours),
+        "basis": hours.basis, "note": hours.note, "source": hours.source,
+        "lower_bound": hours.lower_bound, "version": hours.version,
+    }  # fmt: skip
+    if made is not None:
+        entry |= {
+            "bound": made.bound, "group": made.group, "calibrated": made.calibrated,
+            "per_second": made.per_second, "unit": made.unit,
+            "vram_gib": round(made.memory.total, 2) if made.memory else None,
+            "steps": [step._asdict() for step in made.steps], "notes": list(made.notes),
+        }  # fmt: skip
+    row = on.row
+    entry |= {
+        "price_usd_per_gpu_hour": texts.usd_text(row.bill.price.per_gpu(row.bill.gpu_count).usd)
+        if row
+        else None,
+        "total_usd": texts.usd_text(row.bill.total_usd) if row else None,
+        "at_least_usd": texts.usd_text(row.bill.at_least_usd) if row else None,
+        "low_usd": texts.usd_text(row.low_usd) if row else None,
+        "high_usd": texts.usd_text(row.high_usd) if row else None,
+        "provider": row.offer.provider if row else None,
+    }
+    return entry
