@@ -113,8 +113,8 @@ def _many(name: str, help_: str) -> Callable[[F], F]:
     return click.option(f"--{name}", type=CommaList(), multiple=True, help=help_)
 
 
-# What a command has that names its GPUs in another way.
-filter_options_but_gpu: Callable[[F], F] = stack(
+# What history can tell of an offer. The GPUs are named by each command in its own way.
+_past_options: Callable[[F], F] = stack(
     [
         _many("provider", "Only these providers."),
         _many("region", "Only these regions; * and ? match anything: us-*."),
@@ -130,12 +130,19 @@ filter_options_but_gpu: Callable[[F], F] = stack(
         click.option("--min-ram", type=Positive(), help="At least so many GiB per machine."),
         click.option("--min-vcpus", type=Positive(), help="At least so many per machine."),
         click.option("--min-disk", type=Positive(), help="At least so many GB per machine."),
-        click.option(
-            "--min-network", type=Positive(), help="At least so many Mbit/s down, per machine."
-        ),
         click.option("--interconnect", metavar="WORD", help="A word of it: nvlink, infiniband."),
         click.option("--dedicated", is_flag=True, help="Only machines of one's own."),
         click.option("--ecc", is_flag=True, help="Only GPUs with ECC memory."),
+    ]
+)
+
+# What a command has that names its GPUs in another way.
+filter_options_but_gpu: Callable[[F], F] = stack(
+    [
+        _past_options,
+        click.option(
+            "--min-network", type=Positive(), help="At least so many Mbit/s down, per machine."
+        ),
         click.option("--available", is_flag=True, help="Only what the provider says is in stock."),
         click.option(
             "--max-age",
@@ -149,9 +156,14 @@ filter_options_but_gpu: Callable[[F], F] = stack(
     ]
 )
 
-filter_options: Callable[[F], F] = stack(
-    [_many("gpu", "Families or exact GPUs: A100,H100-SXM-80GB,4090."), filter_options_but_gpu]
-)
+_gpu_option: Callable[[F], F] = _many("gpu", "Families or exact GPUs: A100,H100-SXM-80GB,4090.")
+filter_options: Callable[[F], F] = stack([_gpu_option, filter_options_but_gpu])
+
+# Those of a question about the past: what is only known for now is not among them.
+past_filter_options: Callable[[F], F] = stack([_gpu_option, _past_options])
+NOW_ONLY: dict[str, Any] = {
+    "min_network": None, "available": False, "max_age": None, "include_stale": False, "as_of": None,
+}  # fmt: skip
 
 
 def top_option(default: int) -> Callable[[F], F]:

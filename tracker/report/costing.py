@@ -323,6 +323,25 @@ def _unbillable(o: StoredOffer, job: Job, estimate: RuntimeEstimate) -> str | No
     return None
 
 
+def known_ways(
+    job: Job, offer: StoredOffer, catalogue: Catalogue
+) -> tuple[RuntimeEstimate, ...] | NoEstimate:
+    """The estimates of *job* on machines such as *offer*, whatever they cost."""
+    return _known_on(job, offer, catalogue)
+
+
+def billable_ways(
+    offer: StoredOffer, job: Job, known: tuple[RuntimeEstimate, ...] | NoEstimate
+) -> tuple[RuntimeEstimate, ...] | NoEstimate:
+    """Those of the estimates *known* that can be billed on *offer*, with what to expect there."""
+    ways = _on_offer(known, offer, job)
+    if isinstance(ways, NoEstimate):
+        return ways
+    kept = tuple(way for way in ways if _unbillable(offer, job, way) is None)
+    problem = _no_way(offer, job, ways) if not kept else None
+    return NoEstimate(problem, problem) if problem else kept
+
+
 def bill_now(
     offer: StoredOffer, job: Job, catalogue: Catalogue, discounts: DiscountBook
 ) -> Bill | None:

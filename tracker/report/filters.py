@@ -122,6 +122,18 @@ def select(
     return selection
 
 
+def reason_by(
+    filters: Filters, catalogue: Catalogue, now: datetime
+) -> Callable[[StoredOffer], str | None]:
+    """Why *filters* leave an offer out, looked at alone; None for one that they keep."""
+    checks = _checks(filters, catalogue, now, frozenset())
+
+    def reason(offer: StoredOffer) -> str | None:
+        return next(filter(None, (check(offer) for check in checks)), None)
+
+    return reason
+
+
 def _leave_out_resold(selection: Selection, now: datetime) -> None:
     """Count each machine once: a resold one gives way to the same one of its upstream provider.
 

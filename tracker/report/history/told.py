@@ -1,0 +1,170 @@
+"""A history with its figures: buckets, statistics, shares, and what a reader must know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import NamedTuple
+
+from tracker.domain.gpu import Catalogue
+from tracker.domain.series_statistics import (
+    Shares,
+    Statistics,
+    cheapest_shares,
+    statistics,
+    time_below,
+)
+from tracker.report.cheapest import CheapestReport, Row
+from tracker.report.history.answer import HistoryReport
+from tracker.report.history.bucketed import Point, Stat, points
+from tracker.report.history.steps import CostStep, series_of, step_at
+
+OVERALL = "cheapest of all"
+_INSTANT = timedelta(microseconds=1)
+
+
+class Group(NamedTuple):
+    """One series. ``statistics`` are None where no complete bill is known; ``below`` where nobody
+    asked. ``last`` is what its history says at the end, ``live`` what ``gpucost cheapest`` does."""
+
+    name: str
+    steps: Sequence[CostStep]
+    points: Sequence[Point]
+    statistics: Statistics | None
+    below: timedelta | None
+    last: CostStep | None
+    live: Row | None
+
+    @property
+    def now_usd(self) -> Decimal | None:
+        """The bill at the end of the window: the live answer's, where there is one."""
+        if self.live is not None:
+            return self.live.bill.at_least_usd
+        return None if self.last is None else self.last.usd
+
+    @property
+    def now_at_least(self) -> bool:
+        """Whether that is only an "at least"."""
+        if self.live is not None:
+            return bool(self.live.bill.partial) or self.live.bill.lower_bound
+        return self.last is not None and (self.last.cost.partial or self.last.cost.line.lower_bound)
+
+
+class Told(NamedTuple):
+    """The whole answer. ``live`` is there where the window ends now."""
+
+    report: HistoryReport
+    edges: Sequence[datetime]
+    stat: Stat
+    groups: Sequence[Group]
+    overall: Group
+    shares: Shares[str]
+    live: CheapestReport | None
+
+    def remarks(self) -> Iterator[str]:
+        """What a reader of the figures must know."""
+        yield from _of_record(self.report)
+        yield from _of_estimates(self.report)
+        if self.live is not None:
+            yield from _of_now(self)
+
+
+def told(
+    report: HistoryReport, catalogue: Catalogue, edges: Sequence[datetime], stat: Stat,
+    below: Decimal | None, live: CheapestReport | None,
+) -> Told:  # fmt: skip
+    """*report* with its figures. *live* is the answer of now to the same question."""
+    rows = {} if live is None else _live_rows(report, live, catalogue)
+    order = report.question.groups if report.question.per == "gpu" else ()
+    names = [*order, *sorted((set(report.series) | set(rows)) - set(order))]
+
+    def group(name: str, steps: Sequence[CostStep], row: Row | None) -> Group:
+        series = series_of(steps)
+        return Group(
+            name, steps, points(steps, edges, stat), statistics(series),
+            None if below is None else time_below(series, below),
+            step_at(steps, report.end - _INSTANT), row,
+        )  # fmt: skip
+
+    groups = [group(name, report.series.get(name, ()), rows.get(name)) for name in names]
+    first = live.rows[0] if live is not None and live.rows else None
+    return Told(
+        report, edges, stat, groups, group(OVERALL, report.overall, first),
+        cheapest_shares({one.name: series_of(one.steps) for one in groups}), live,
+    )  # fmt: skip
+
+
+def _live_rows(
+    report: HistoryReport, live: CheapestReport, catalogue: Catalogue
+) -> Mapping[str, Row]:
+    """The first row of each group of the live answer."""
+    from tracker.report.history.answer import names_of
+
+    names = names_of(report.question, catalogue)
+    found: dict[str, Row] = {}
+    for row in live.rows:
+        for name in names(row.offer):
+            found.setdefault(name, row)
+    return found
+
+
+def _of_record(report: HistoryReport) -> Iterator[str]:
+    start = report.question.start
+    if report.begins_at is not None and start < report.begins_at:
+        yield f"History begins at {report.begins_at:%Y-%m-%d %H:%M} UTC; before that is a gap."
+    if report.spans_from is not None:
+        yield (
+            "These filters ask for single offers, of which not all are kept from before"
+            f" {report.spans_from:%Y-%m-%d}: prices may be missing there."
+        )
+    if report.replaced:
+        yield (
+            f"{report.replaced} imported or list prices gave way while their sellers answered"
+            " themselves."
+        )
+    if report.ahead is not None:
+        yield (
+            f"The last poll is dated {report.ahead:%Y-%m-%d %H:%M} UTC, after now: check the clocks"
+            " of this machine and of the one that polls."
+        )
+    partial = sum((s.end - s.start for s in report.overall if s.cost.partial), timedelta())
+    if partial:
+        yield (
+            f"For {_days(partial)} only bills with an unknown part are known: they are shown as"
+            " at least so much, and are in no statistics."
+        )
+
+
+def _of_estimates(report: HistoryReport) -> Iterator[str]:
+    used = report.estimates
+    if report.question.estimates == "latest":
+        return
+    if used.first is not None and report.question.start < used.first:
+        yield (
+            f"Before {used.first:%Y-%m-%d %H:%M} UTC no estimate is on record: the oldest one"
+            " stands for that time."
+        )
+    for moment in used.changes:
+        yield f"The estimate changed on {moment:%Y-%m-%d %H:%M} UTC."
+
+
+def _of_now(answer: Told) -> Iterator[str]:
+    for group in answer.groups:
+        last = None if group.last is None else group.last.usd
+        live = None if group.live is None else group.live.bill.at_least_usd
+        if last != live:
+            yield (
+                f"{group.name}: by what was listed {_usd(last)} at the end, by what can be rented"
+                f" now {_usd(live)}: history keeps neither stock nor hours that were never put on"
+                " record."
+            )
+
+
+def _usd(value: Decimal | None) -> str:
+    return "nothing" if value is None else f"${value:,.2f}"
+
+
+def _days(length: timedelta) -> str:
+    days = length / timedelta(days=1)
+    return f"{days:.0f} days" if days >= 2 else f"{length / timedelta(hours=1):.0f} hours"
