@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
+
+from tracker.app import asked
+from tracker.app.asked import MARKETS as MARKETS
+from tracker.app.asked import BadQuestion
 
 if TYPE_CHECKING:
     from tracker.report.filters import Filters
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-MARKETS = ("on_demand", "spot", "reserved", "monthly", "capacity_block", "any")
 FORMATS = ("table", "wide", "json", "csv", "ndjson")
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d|w)")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 class CommaList(click.ParamType[tuple[str, ...]]):
@@ -30,10 +30,10 @@ class CommaList(click.ParamType[tuple[str, ...]]):
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
         if isinstance(value, tuple):
             return value
-        parts = tuple(part.strip() for part in str(value).split(",") if part.strip())
-        if not parts:
-            self.fail("is empty", param, ctx)
-        return parts
+        try:
+            return asked.words(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class Duration(click.ParamType[timedelta]):
@@ -44,16 +44,10 @@ class Duration(click.ParamType[timedelta]):
     def convert(self, value: Any, param: Any, ctx: Any) -> timedelta:
         if isinstance(value, timedelta):
             return value
-        match = _DURATION.fullmatch(str(value).strip().lower())
-        if not match:
-            self.fail(f"{value!r} is not a duration such as 90s, 30m, 2h or 7d", param, ctx)
         try:
-            duration = timedelta(seconds=float(match[1]) * _SECONDS[match[2]])
-        except OverflowError:
-            self.fail(f"{value!r} is too long", param, ctx)
-        if duration <= timedelta(0):
-            self.fail("must be longer than zero", param, ctx)
-        return duration
+            return asked.duration(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class Moment(click.ParamType[datetime]):
@@ -65,15 +59,9 @@ class Moment(click.ParamType[datetime]):
         if isinstance(value, datetime):
             return value
         try:
-            moment = datetime.fromisoformat(str(value).strip())
-        except ValueError:
-            self.fail(
-                f"{value!r} is not a time such as 2026-03-01 or 2026-03-01T12:00Z", param, ctx
-            )
-        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-        if moment > datetime.now(UTC):
-            self.fail(f"{value!r} lies in the future", param, ctx)
-        return moment
+            return asked.moment(str(value), datetime.now(UTC))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class Positive(click.ParamType[Decimal]):
@@ -86,16 +74,9 @@ class Positive(click.ParamType[Decimal]):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Decimal:
         try:
-            number = Decimal(str(value))
-        except InvalidOperation:
-            self.fail(f"{value!r} is not a number", param, ctx)
-        if number.is_zero() and self._zero:
-            return Decimal(0)
-        if not number.is_finite() or number <= 0 or number > self._most:
-            least = "0 or more" if self._zero else "above 0"
-            most = "a billion" if self._most == 10**9 else f"{self._most:,f}"
-            self.fail(f"{value!r} must be {least} and at most {most}", param, ctx)
-        return number
+            return asked.positive(str(value), zero=self._zero, most=self._most)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 def stack(options: list[Callable[[F], F]]) -> Callable[[F], F]:
@@ -186,67 +167,32 @@ def filters_from(options: dict[str, Any]) -> Filters:
     ``gpus`` and ``as_of`` stay with the command: what they mean is its own business. Raises
     click.UsageError on constraints that no offer can fulfil.
     """
-    from tracker.report.filters import Filters
+    names = {name: _flat(options, name) for name in asked.LISTS if name in options}
+    values = names | {name: options[name] for name in asked.FILTERS if name in options}
+    values |= {"verify": options.get("verify")}
+    for name in asked.FILTERS:
+        if name not in ("gpus", "as_of"):
+            options.pop(name, None)
+    try:
+        return asked.filters_of(values)
+    except BadQuestion as error:
+        raise usage(error) from None
 
-    _refuse_contradictions(options)
-    countries = _flat(options, "country")
-    for code in countries:
-        if not re.fullmatch("[A-Za-z]{2}", code):
-            raise click.BadParameter(
-                f"{code!r} is not a two-letter country code such as US", param_hint="--country"
-            )
-    return Filters(
-        gpus=_flat(options, "gpu"),
-        providers=tuple(name.lower() for name in _flat(options, "provider")),
-        regions=_flat(options, "region"),
-        countries=countries,
-        markets=_markets(_flat(options, "market")),
-        tiers=tuple(name.lower() for name in _flat(options, "tier")),
-        min_vram_gb=options.pop("min_vram"),
-        min_ram_gib=options.pop("min_ram"),
-        min_vcpus=options.pop("min_vcpus"),
-        min_disk_gb=options.pop("min_disk"),
-        min_network_mbps=options.pop("min_network"),
-        interconnect=options.pop("interconnect"),
-        dedicated=options.pop("dedicated"),
-        ecc=options.pop("ecc"),
-        available=options.pop("available"),
-        max_age=options.pop("max_age"),
-        include_stale=options.pop("include_stale"),
-    )
+
+def usage(error: BadQuestion) -> click.UsageError:
+    """The complaint of a command about a question that makes no sense."""
+    text = error.said(_option)
+    if error.parameter is None:
+        return click.UsageError(text)
+    return click.BadParameter(text, param_hint=_option(error.parameter))
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _flat(options: dict[str, Any], name: str) -> tuple[str, ...]:
     return tuple(item for group in options.pop(name) for item in group)
-
-
-def _markets(names: tuple[str, ...]) -> tuple[str, ...]:
-    markets = tuple(name.lower().replace("-", "_") for name in names)
-    for name in markets:
-        if name not in MARKETS:
-            import difflib
-
-            near = difflib.get_close_matches(name, MARKETS, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(MARKETS)}"
-            raise click.BadParameter(f"{name!r} is not a market; {hint}", param_hint="--market")
-    return markets
-
-
-def _refuse_contradictions(options: dict[str, Any]) -> None:
-    """Refuse what cannot be answered, rather than answer that nothing matches."""
-    for name in ("market", "tier"):
-        named = {item.lower() for group in options[name] for item in group}
-        if "any" in named and len(named) > 1:
-            raise click.UsageError(f"--{name}: any means all of them; name no others beside it")
-    if options["as_of"] is None:
-        return
-    # History keeps prices; stock and network speeds are only known for now.
-    for name in ("available", "max_age", "min_network", "verify"):
-        if options.get(name):
-            option = f"--{name.replace('_', '-')}"
-            raise click.UsageError(
-                f"--as-of and {option} exclude each other: it is only known for now"
-            )
 
 
 def refuse_all_with_top(show_all: bool) -> None:

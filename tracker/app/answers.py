@@ -1,0 +1,268 @@
+"""The read side in one place: every way to ask (commands, addresses, tools, Python) calls it.
+
+A question is a set of parameters with the command line's names (``tracker.app.asked``); an answer
+is a report, whose plain form is in ``tracker.report.shapes``. Nothing here writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tracker.app import asked, kept, questions
+from tracker.app.asked import BadQuestion, Parameter
+from tracker.app.jobs import job_names
+from tracker.app.root import App, NothingRecorded
+from tracker.domain.job import Job, JobError, is_slice
+from tracker.domain.pareto import Goal
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from tracker.report.cheapest import CheapestReport
+    from tracker.report.compare import CompareReport
+    from tracker.report.estimates import OnGpu
+    from tracker.report.listing import OffersReport, ProvidersReport
+
+Reading = Callable[[], AbstractContextManager["psycopg.Connection[Any]"]]
+
+_TOP = {"cheapest": 10, "offers": 25}
+QUESTIONS: Mapping[str, Mapping[str, Parameter]] = {
+    "cheapest": {
+        **asked.JOB, **asked.FILTERS,
+        "compare": asked.list_parameter("Break-even of one GPU against another: H100,A100."),
+        "goal": asked.choice(
+            "What to rank by.", [str(goal) for goal in Goal], str(Goal.CHEAPEST), "goal"
+        ),
+        "top": asked.top_parameter(_TOP["cheapest"]),
+    },
+    "compare": {
+        **asked.JOB, **{k: v for k, v in asked.FILTERS.items() if k != "gpu"},
+        "left": asked.text_parameter("One GPU: H100."),
+        "right": asked.text_parameter("The other one: A100."),
+    },
+    "offers": {**asked.FILTERS, "top": asked.top_parameter(_TOP["offers"])},
+    "estimate": {
+        "job": asked.JOB["job"], "gpu": asked.FILTERS["gpu"], "gpus": asked.FILTERS["gpus"],
+        "prices": asked.flag_parameter("Also the cheapest offer of each.", default=True),
+    },
+    "providers": {},
+    "jobs": {},
+    "alerts": {},
+}  # fmt: skip
+
+
+class Question(NamedTuple):
+    """What is asked: the name of an answer, and the values of its parameters."""
+
+    name: str
+    values: Mapping[str, Any]
+    now: datetime
+
+    @classmethod
+    def parsed(
+        cls, name: str, given: Iterable[tuple[str, str]], now: datetime | None = None
+    ) -> Question:
+        """Read *given* pairs of a parameter's name and text. Raises BadQuestion."""
+        now = now or datetime.now(UTC)
+        return cls(name, asked.parse(QUESTIONS[name], given, now), now)
+
+    @classmethod
+    def of(cls, name: str, **given: object) -> Question:
+        """The same from keywords: ``Question.of("cheapest", job="bert-large", gpu=["H100"])``.
+
+        A value may be text, a number, a truth value, a time or a list of texts; None is left out.
+        Raises BadQuestion.
+        """
+        pairs = [(key, text) for key, value in given.items() for text in _texts(value)]
+        return cls.parsed(name, pairs)
+
+
+def _texts(value: object) -> list[str]:
+    if value is None:
+        return []
+    if isinstance(value, list | tuple | set | frozenset):
+        return [",".join(str(item) for item in value)] if value else []
+    if isinstance(value, datetime):
+        return [value.isoformat()]
+    return [str(value).lower() if isinstance(value, bool) else str(value)]
+
+
+class EstimateReport(NamedTuple):
+    """A job on each GPU; ``remark`` says why there are no prices where there are none."""
+
+    job: Job
+    found: list[OnGpu]
+    remark: str | None
+
+
+class ListedJob(NamedTuple):
+    """A job known by name; ``job`` is None and ``problem`` says why for one that cannot be used."""
+
+    name: str
+    origin: str  # "built in" or "kept"
+    job: Job | None
+    problem: str | None
+
+
+class Answers:
+    """Answers questions. Each call opens what it reads: threads may share one object.
+
+    *files* lets a job be named by the path of its file: only for whoever may read files here.
+    All methods raise BadQuestion, JobError and UnknownGpu for what makes no sense,
+    UnknownProvider for names that nobody knows, NothingRecorded where no poll was ever recorded
+    and StoreError where the database cannot be read.
+    """
+
+    def __init__(
+        self, app: App, *, files: bool = False, reading: Reading | None = None
+    ) -> None:  # fmt: skip
+        self.app = app
+        self._files = files
+        self._reading = reading or app.reading
+
+    def cheapest(self, question: Question) -> CheapestReport:
+        """The cheapest way to run a job."""
+        options = self._options(question)
+        job, filters = self._job(options), asked.filters_of(options)
+        self._known(filters.gpus)
+        with self._reading() as connection:
+            return questions.answer_on(connection, self.app, job, filters, options)
+
+    def compare(self, question: Question) -> CompareReport:
+        """One GPU against another for a job."""
+        from tracker.report.compare import compare_report
+
+        options = self._options(question) | {"gpu": (), "compare": None, "top": 1}
+        options.pop("goal", None)
+        names = options["left"], options["right"]
+        for side, name in zip(("left", "right"), names, strict=True):
+            if name is None:
+                raise BadQuestion(side, "name a GPU such as H100")
+        job, filters = self._job(options), asked.filters_of(options)
+        if self.app.catalogue.select(names[0]) & self.app.catalogue.select(names[1]):
+            raise BadQuestion("right", f"{names[0]} and {names[1]} may be the same GPU; name two")
+        with self._reading() as connection:
+            left, right = (
+                questions.answer_on(
+                    connection, self.app, job, filters._replace(gpus=(name,)), options
+                )
+                for name in names
+            )
+        return compare_report(left, right)
+
+    def offers(self, question: Question) -> OffersReport:
+        """What can be rented, the cheapest per GPU-hour first; all that match, in order."""
+        from tracker.report.asked import ask
+        from tracker.report.health import check_providers, check_tiers
+        from tracker.report.listing import offers_report
+        from tracker.store import reads
+
+        values = question.values
+        filters = asked.filters_of(values)._replace(min_gpus=values["gpus"])
+        as_of = values["as_of"]
+        now = as_of or question.now
+        wanted = self._known(filters.gpus)
+        if wanted and all(is_slice(key) for key in wanted):
+            filters = filters._replace(include_slices=True)
+        with self._reading() as connection:
+            check_providers(connection, filters.providers)
+            check_tiers(connection, filters.tiers)
+            found = ask(connection, filters, wanted, now, as_of)
+            found = self.app.with_owned(found, wanted, now, past=as_of is not None)
+            begins = None if found.total else reads.first_poll_at(connection)
+        return offers_report(found, filters, self.app.catalogue, now, begins)
+
+    def estimate(self, question: Question) -> EstimateReport:
+        """How long a job takes on each GPU."""
+        from tracker.report.estimates import estimates, gpu_keys, priced
+        from tracker.report.measured import measured
+
+        values, app = question.values, self.app
+        job = self._named(values["job"])
+        if values["gpus"] is not None:
+            job = replace(job, gpus_needed=values["gpus"], count_given=job.task is not None)
+
+        def look(job: Job) -> list[OnGpu]:
+            keys = gpu_keys(values["gpu"], job, app.catalogue)
+            return estimates(job, keys, app.catalogue)
+
+        if not values["prices"]:
+            return EstimateReport(job, look(job), None)
+        try:
+            with self._reading() as connection:
+                job = measured(connection, job)
+                found = priced(look(job), job, app.catalogue, connection, question.now)
+                return EstimateReport(job, found, None)
+        except NothingRecorded:
+            remark = "No prices yet; ask for some with: gpucost poll"
+            return EstimateReport(job, look(job), remark)
+
+    def providers(self, question: Question) -> ProvidersReport:
+        """How each provider stands, and those never polled."""
+        from tracker import registry
+        from tracker.report.health import provider_health
+        from tracker.report.listing import ProvidersReport
+
+        with self._reading() as connection:
+            health = provider_health(connection, question.now)
+        known = {one.provider.slug for one in health}
+        never = tuple(name for name in registry.names() if name not in known)
+        return ProvidersReport(question.now, tuple(health), never)
+
+    def jobs(self, question: Question | None = None) -> list[ListedJob]:
+        """Every job that is known by name."""
+        return list(listed_jobs(self.app))
+
+    def job(self, name: str) -> Job:
+        """The job of a name. Raises JobError."""
+        return self._named(name)
+
+    # -- what they share -----------------------------------------------------------------------
+
+    def _options(self, question: Question) -> dict[str, Any]:
+        """The values as ``questions`` takes them."""
+        values = dict(question.values)
+        values["hours_texts"] = values.pop("hours")
+        return values | {
+            "show_all": False, "compare": values.get("compare") or None,
+            "verify": False, "goal": values.get("goal"),
+        }  # fmt: skip
+
+    def _job(self, options: Mapping[str, Any]) -> Job:
+        name = options["job"]
+        if name is not None:
+            self._named(name)
+        return questions.wanted_job(self.app, name, options)
+
+    def _named(self, name: str | None) -> Job:
+        if name is None:
+            raise BadQuestion("job", "name a job such as bert-large")
+        if not self._files and name.lower() not in (known := [*job_names(), *kept.names(self.app)]):
+            import difflib
+
+            near = difflib.get_close_matches(name.lower(), known, n=2, cutoff=0.4)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
+            raise BadQuestion("job", f"no job is called {name[:60]!r}; {hint}")
+        questions.readable(name, self.app)
+        return self.app.job(name)
+
+    def _known(self, names: tuple[str, ...]) -> frozenset[str] | None:
+        """The GPUs of *names*, None for none; refused before anything is opened."""
+        if not names:
+            return None
+        return frozenset().union(*(self.app.catalogue.select(name) for name in names))
+
+
+def listed_jobs(app: App) -> Iterable[ListedJob]:
+    """Every job that is known by name: where it comes from, and why one cannot be used."""
+    for name in job_names():
+        yield ListedJob(name, "built in", app.job(name), None)
+    for name in kept.names(app):
+        try:
+            yield ListedJob(name, "kept", app.job(name), None)
+        except JobError as error:
+            yield ListedJob(name, "kept", None, str(error))
