@@ -1,7 +1,10 @@
 """Price floors by brute force, and as the store has them."""
 
+# ruff: noqa: S608 - names of the schema only
+
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -22,7 +25,7 @@ def lowest(prices: Iterable[Price]) -> list[Interval]:
     ]
     moments = sorted({moment for start, end, _ in known for moment in (start, end)})
     steps: list[Interval] = []
-    for begin, end in zip(moments, moments[1:], strict=False):
+    for begin, end in itertools.pairwise(moments):
         prices_now = [native for start, stop, native in known if start <= begin < stop]
         if prices_now:
             steps.append((begin, end, min(prices_now)))
@@ -78,7 +81,7 @@ def stored_floors(url: str, source: str) -> Floors:
 
 def overlapping(steps: Sequence[Interval]) -> bool:
     """Whether any of the *steps*, in order, begins before the one before has ended."""
-    return any(one[1] > other[0] for one, other in zip(steps, steps[1:], strict=False))
+    return any(one[1] > other[0] for one, other in itertools.pairwise(steps))
 
 
 def floors_of_spans(url: str, source: str) -> Floors:

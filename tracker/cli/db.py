@@ -1,4 +1,4 @@
-"""``gpucost db``: the database's state, its schema, and the embedded server."""
+"""``gpucost db``: the database's state, its schema, what it keeps, and the embedded server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 @click.group(context_settings=_CONTEXT)
 def db() -> None:
-    """The database: status, upgrade, start, stop."""
+    """The database: its state and schema, what it keeps, the embedded server."""
 
 
 @db.command()
@@ -86,8 +86,79 @@ def upgrade(obj: dict[str, Any]) -> None:
     with app.database() as url:
         before = migrate.current(url)
         migrate.upgrade(url)
+        _build_floors(url)
         after = migrate.current(url)
     render.say(f"schema {after}" + (" (already)" if before == after else f", was {before}"))
+
+
+def _build_floors(url: str) -> None:
+    """Of prices that were recorded before there were floors: once, after an upgrade."""
+    from tracker.store import floor_rebuild
+    from tracker.store.engine import connect, translated
+
+    with translated(), connect(url, statement_timeout_s=0) as connection:
+        for source in floor_rebuild.unbuilt(connection):
+            render.say(f"working out the cheapest prices of {source} …")
+            floor_rebuild.rebuild(connection, source)
+
+
+@db.command("rebuild-floor")
+@click.option("--source", metavar="NAME", help="Only what this provider or import told.")
+@click.pass_obj
+def rebuild_floor(obj: dict[str, Any], source: str | None) -> None:
+    """Work out the cheapest prices of the past anew from every single offer's.
+
+    They are kept up to date by every poll: this is for an older database, or for doubts. Polls of
+    a provider wait meanwhile.
+    """
+    from tracker.store import floor_rebuild, migrate
+    from tracker.store.engine import connect, translated
+
+    app = App(obj["config"])
+    with app.database() as url:
+        migrate.check(url)
+        with translated(), connect(url, statement_timeout_s=0) as connection:
+            try:
+                rebuilt = floor_rebuild.rebuild(connection, source)
+            except LookupError:
+                raise Exit(
+                    EXIT_USAGE,
+                    f"nothing was ever recorded from {source!r}: gpucost providers lists who told",
+                ) from None
+    steps = sum(found.steps + found.open_steps for found in rebuilt.values())
+    keys = sum(found.keys for found in rebuilt.values())
+    render.say(f"{steps:,} steps of {keys:,} price floors, from {len(rebuilt):,} sources")
+
+
+@db.command()
+@click.option("--dry-run", is_flag=True, help="Say what would go; change nothing.")
+@click.pass_obj
+def retention(obj: dict[str, Any], dry_run: bool) -> None:
+    """Forget the prices of single offers that are older than [retention] span_months.
+
+    The cheapest prices of that time stay. The daemon does this once a day.
+    """
+    from datetime import UTC, datetime
+
+    from tracker.store import migrate
+    from tracker.store import retention as kept
+    from tracker.store.engine import connect, translated
+
+    app = App(obj["config"])
+    months, now = app.settings.retention.span_months, datetime.now(UTC)
+    with app.database() as url:
+        migrate.check(url)
+        with translated(), connect(url, statement_timeout_s=0) as connection:
+            gone = (kept.expired if dry_run else kept.forget)(connection, now, months)
+    oldest = kept.horizon(now, months)
+    if oldest is None:
+        render.say("single offers' prices are kept for ever ([retention] span_months = 0)")
+        return
+    for month in gone:
+        size = f"about {month.spans:,} prices, {month.bytes / 2**20:,.0f} MB"
+        render.say(f"{month.month:%Y-%m}: {size}{' would go' if dry_run else ' forgotten'}")
+    if not gone:
+        render.say(f"nothing to forget: no prices of single offers are older than {oldest:%Y-%m}")
 
 
 @db.command()

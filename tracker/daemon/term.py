@@ -16,6 +16,7 @@ from tracker.daemon.outages import Outages
 from tracker.daemon.plan import Plan
 from tracker.daemon.polling import Poller
 from tracker.http import HostGate
+from tracker.store import retention
 from tracker.store.errors import StoreError
 from tracker.store.outbox import Outbox
 from tracker.store.polls import Recorder
@@ -30,6 +31,7 @@ log = logging.getLogger(__name__)
 HOUSEKEEPING_S = 24 * 3600.0
 HOUSEKEEPING_FIRST_S = 60.0  # not while everything else begins
 HOUSEKEEPING_AGAIN_S = 600.0  # after the database did not answer
+PACKS_AT_ONCE = 50  # months of a GPU that are packed before the term may end
 LET_GO_S = 2.0  # that cancelled work gets to end
 
 
@@ -69,7 +71,7 @@ class Term:
         await self.poller.load()
         outcomes = await self.poller.poll_due()
         await self.alerting.once()
-        await asyncio.to_thread(self._forget)
+        await self._keep_up()
         return outcomes
 
     async def end(self, grace_s: float = 0.0) -> None:
@@ -102,19 +104,31 @@ class Term:
             self.alerting.wake()
 
     async def _tidy(self) -> None:
-        """Once a day, forget what is older than it is kept."""
+        """Once a day, forget what is older than it is kept and bring the history in order."""
         pause = HOUSEKEEPING_FIRST_S
         while True:
             await asyncio.sleep(pause)
             pause = HOUSEKEEPING_S
             try:
-                await asyncio.to_thread(self._forget)
+                await self._keep_up()
             except StoreError as error:
                 self._outages.store_failed("tidying up", error)
                 self._on_trouble(error)
                 pause = HOUSEKEEPING_AGAIN_S
             else:
                 self._outages.works("tidying up")
+
+    async def _keep_up(self) -> None:
+        await asyncio.to_thread(self._forget)
+        now = self._utc_now()
+        months = self.plan.app.settings.retention.span_months
+        done = await asyncio.to_thread(retention.keep_up, self._url, now, months)
+        if done.rebuilt:
+            log.info("built the price floor of %s", ", ".join(done.rebuilt))
+        if done.forgotten:
+            log.info("forgot %d months of single offers' prices", len(done.forgotten))
+        while await asyncio.to_thread(retention.build_packs, self._url, now, PACKS_AT_ONCE):
+            pass
 
     def _forget(self) -> None:
         """Delete providers' answers and ended notices that were kept long enough."""

@@ -224,13 +224,15 @@ def diff(
     last_ok_at: datetime | None,
     ttl: timedelta,
     complete: bool,
+    next_ttl: timedelta | None = None,
 ) -> Changes:
     """Compare an accepted poll with what is open.
 
     *moved* are the keys that ``touched`` found; price and limit of those that are open must be
     known. *last_ok_at* is the last accepted poll (None: there was none, and nothing is open) and
-    must lie before *polled_at*; *ttl* is the one that held when the open prices were seen. A
-    complete poll closes what it does not see, a partial one leaves it unconfirmed.
+    must lie before *polled_at*; *ttl* is the one that held when the open prices were seen,
+    *next_ttl* (default: the same) holds from now on. A complete poll closes what it does not see, a
+    partial one leaves it unconfirmed, unless by the next ttl it is not known any more.
     """
     changes = Changes()
     lapsed = _lapsed(live, polled_at, last_ok_at, ttl)
@@ -251,12 +253,27 @@ def diff(
         if complete:
             changes.closed += [(key, polled_at) for key in missing]
         else:
-            changes.unconfirmed = [key for key in missing if key not in live.seen_until]
+            over = _over(live, missing, polled_at, last_ok_at, ttl, next_ttl)
+            changes.closed += [(key, polled_at) for key in over]
+            changes.unconfirmed = [
+                key for key in missing if key not in live.seen_until and key not in over
+            ]
     changes.unchanged = len(seen) - len(changes.written)
     if live.seen_until:
         rewritten = set(changes.written)
         changes.confirmed = [k for k in live.seen_until if k in seen.marks and k not in rewritten]
     return changes
+
+
+def _over(
+    live: Live, missing: list[bytes], polled_at: datetime, last_ok_at: datetime | None,
+    ttl: timedelta, next_ttl: timedelta | None,
+) -> set[bytes]:  # fmt: skip
+    """Those of the *missing* that a shorter time to live ends with this poll."""
+    if next_ttl is None or next_ttl >= ttl or last_ok_at is None:
+        return set()
+    seen = live.seen_until
+    return {k for k in missing if known_until(seen.get(k, last_ok_at), next_ttl) <= polled_at}
 
 
 def _lapsed(

@@ -25,10 +25,15 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, Setting
 from tracker.domain.owned import Owned, Site, owned_from_tables, site_from_table
 from tracker.settings import sources
 from tracker.settings.errors import explain
-from tracker.settings.service import DAEMON_SECRETS, AlertSettings, DaemonSettings
+from tracker.settings.service import (
+    DAEMON_SECRETS,
+    AlertSettings,
+    DaemonSettings,
+    RetentionSettings,
+)
 from tracker.settings.sources import PREFIX, SettingsError
 
-_TABLES = ("alerts", "aliases", "daemon", "energy", "http", "providers", "quality")
+_TABLES = ("alerts", "aliases", "daemon", "energy", "http", "providers", "quality", "retention")
 _SECRET_WORDS = ("key", "token", "secret", "password")
 
 
@@ -146,6 +151,7 @@ class Settings(BaseSettings):
     own: Annotated[tuple[Owned, ...], NoDecode, PlainValidator(_own)] = ()
     energy: dict[str, Any] = Field(default_factory=dict)
     daemon: DaemonSettings = DaemonSettings()
+    retention: RetentionSettings = RetentionSettings()
     alerts: AlertSettings = AlertSettings()
     log_level: LogLevel = "warning"
     log_format: LogFormat = "text"

@@ -1,4 +1,4 @@
-"""``[daemon]`` and ``[alerts]``: how the background service runs, and where notices go."""
+"""``[daemon]``, ``[retention]``, ``[alerts]``: the background service and where notices go."""
 
 from __future__ import annotations
 
@@ -28,6 +28,18 @@ class DaemonSettings(BaseModel):
     drain_seconds: Seconds = 10
     heartbeat_url: SecretStr | None = None
     lock_database_url: SecretStr | None = None
+
+
+class RetentionSettings(BaseModel):
+    """``[retention]``: how long history is kept.
+
+    ``span_months`` is how many whole months the prices of single offers are kept, beside the
+    current one (0: for ever). The cheapest prices are kept for ever.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    span_months: int = Field(default=25, ge=0, le=1200)
 
 
 # The keys that have a twin with ``_file`` behind it.

@@ -34,6 +34,7 @@ FIELDS = (
     "pricebook_paths",
     "providers",
     "quality",
+    "retention",
 )
 FILE_TWINS = ("database_url_file",)
 LOG_LEVELS = ("debug", "info", "warning", "error")

@@ -1,4 +1,7 @@
-"""The monthly partitions of price_span: made when the first span of a month is about to close."""
+"""The monthly partitions of price_span: made ahead, at the latest when a span is about to close.
+
+Every poll makes those of its month and the next, the daemon those of two more months.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ def ensure(cursor: psycopg.Cursor[Any], months: Iterable[datetime]) -> None:
     present = _present(cursor)
     if all(partition_name(month) in present for month in wanted):
         return
-    cursor.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+    lock(cursor)
     present = _present(cursor)  # another recorder may just have made them
     for month in wanted:
         name = partition_name(month)
@@ -48,6 +51,11 @@ def ensure(cursor: psycopg.Cursor[Any], months: Iterable[datetime]) -> None:
                 f"ALTER TABLE price_span ATTACH PARTITION {name}"
                 f" FOR VALUES FROM ('{start}') TO ('{end}')"
             )
+
+
+def lock(cursor: psycopg.Cursor[Any]) -> None:
+    """Keep others from making or dropping partitions until the transaction ends."""
+    cursor.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
 
 
 def _present(cursor: psycopg.Cursor[Any]) -> set[str]:

@@ -146,7 +146,7 @@ class Recorder:
         poll_rows.load_natives(cursor, known, moved)
         changes = spans.diff(
             live, poll.seen, moved, polled_at=at, last_ok_at=row.last_ok_at, ttl=row.ttl,
-            complete=complete,
+            complete=complete, next_ttl=poll.ttl,
         )  # fmt: skip
         self._ensure_months(cursor, changes, at, months)
         if changes.opened or poll.seen.limits or live.limits:
