@@ -243,6 +243,7 @@ def steps_of(connection: Connection) -> int:
 
 def vacuum(connection: Connection) -> None:
     """As autovacuum would in time."""
+    connection.commit()
     connection.autocommit = True
     connection.execute("VACUUM (ANALYZE) floor_key, price_floor, floor_now, floor_pack")
     connection.autocommit = False

@@ -57,7 +57,8 @@ def _bucket_of(moments: Ints, edges: Ints) -> Ints:
     """The bucket of each moment: below 0 before the first, too high after the last."""
     steps = np.diff(edges)
     if np.all(steps == steps[0]):
-        return (moments - edges[0]) // steps[0]
+        evenly: Ints = np.floor_divide(moments - edges[0], steps[0])
+        return evenly
     return np.searchsorted(edges, moments, side="right") - 1
 
 
