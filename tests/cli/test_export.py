@@ -70,11 +70,13 @@ def test_history_has_every_span_and_what_is_open(filled: str, tmp_path: Path) ->
     assert not list(tmp_path.glob(".*partial"))
 
 
-@pytest.mark.parametrize("kind", ["csv", "ndjson", "parquet"])
-@pytest.mark.parametrize("what", ["history", "offers"])
+@pytest.mark.parametrize(
+    ("what", "kind"),
+    [("history", "csv"), ("history", "ndjson"), ("history", "parquet"), ("offers", "parquet")],
+)
 def test_export_and_import_lose_nothing(
     filled: str, tmp_path: Path, database_server: TestServer, monkeypatch: pytest.MonkeyPatch,
-    kind: str, what: str,
+    what: str, kind: str,
 ) -> None:  # fmt: skip
     if kind == "parquet":
         pytest.importorskip("pyarrow")
@@ -197,7 +199,8 @@ def test_duckdb_reads_the_same_totals(filled: str, tmp_path: Path) -> None:
         for r in table(tmp_path / "history.csv")
         if r["gpu_family"] == "A100"
     ]
-    assert seconds == pytest.approx(sum(spans, timedelta()).total_seconds())
+    # What is open goes on between two exports.
+    assert seconds == pytest.approx(sum(spans, timedelta()).total_seconds(), rel=0.01)
 
 
 def test_a_spreadsheet_gets_no_formula_and_the_import_the_text(filled: str, tmp_path: Path) -> None:

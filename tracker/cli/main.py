@@ -20,6 +20,7 @@ from tracker.cli.exits import EXIT_BUG, EXIT_HELP, Exit
 COMMANDS = {
     "cheapest": ("cheapest", "cheapest", "The cheapest way to run a job: ranked bills."),
     "estimate": ("estimate", "estimate", "How long a job takes on each GPU, and how one knows."),
+    "history": ("history", "history", "What a job cost over time, and on which GPU when."),
     "compare": ("compare", "compare", "One GPU against another for a job: which, and until when."),
     "own": ("own", "own", "Buy a machine for a job, or rent the cheapest that does its work?"),
     "month": ("month", "month", "What recurring jobs come to in a month, together."),
@@ -28,6 +29,8 @@ COMMANDS = {
     "explain": ("explain", "explain", "Where one offer's price comes from."),
     "poll": ("poll", "poll", "Ask providers for their prices now and record them."),
     "import": ("import_", "import_", "Price history that somebody else has kept."),
+    "export": ("export", "export", "Offers, history, floor and polls as files."),
+    "demo": ("demo", "demo", "A small real history, without a network: how it looks."),
     "daemon": ("daemon", "daemon", "Poll and alert in the background, for months."),
     "alerts": ("alerts", "alerts", "Alert rules: how they stand, tests, silences, notices."),
     "providers": ("providers", "providers", "Each provider's health, age and counts."),

@@ -158,7 +158,7 @@ def _write_parquet(
 ) -> int:
     try:
         import pyarrow
-        import pyarrow.parquet as parquet
+        from pyarrow import parquet
     except ImportError:
         raise CannotExport(
             "Parquet needs pyarrow; install it with: pip install 'gpucost[parquet]'"

@@ -229,26 +229,50 @@ def _cell(value: Decimal | date | datetime | None) -> str:
     return f"{value:f}" if isinstance(value, Decimal) else value.isoformat()
 
 
-class StagedDay(NamedTuple):
-    """The lowest price of a staged offer on one day, micro-USD per GPU-hour."""
+_LISTED = "o.market = 'on_demand' AND NOT o.is_slice"
 
-    n: int
+
+class Limit(NamedTuple):
+    """What a seller's list price of a GPU family may not be below in the week from *monday* on,
+    in micro-USD per GPU-hour."""
+
     gpu_family: str
+    monday: date
     seller: str
-    day: date
     micro_usd_per_gpu: int
 
 
-def lowest_by_day(connection: Connection, run: Run) -> list[StagedDay]:
-    """The lowest list price of every staged whole-GPU offer on every day it was seen."""
+def lowest_by_week(connection: Connection, run: Run) -> list[Limit]:
+    """Each seller's lowest list price of whole GPUs, by GPU family and week (UTC)."""
     with connection.transaction(), connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT o.n, o.gpu_family, o.seller, p.at::date,"
-            f" min(p.price_micro_usd / o.gpu_count)::bigint FROM {run.stage}_price p"
-            f" JOIN {run.stage}_offer o ON o.n = p.n"
-            " WHERE o.market = 'on_demand' AND NOT o.is_slice GROUP BY 1, 2, 3, 4"
+            "SELECT o.gpu_family, date_trunc('week', p.at, 'UTC')::date, o.seller,"
+            f" trunc(min(p.price_micro_usd / o.gpu_count))::bigint FROM {run.stage}_price p"
+            f" JOIN {run.stage}_offer o ON o.n = p.n WHERE {_LISTED} GROUP BY 1, 2, 3"
         )
-        return [StagedDay(*row) for row in cursor]
+        return [Limit(*row) for row in cursor]
+
+
+Below = tuple[int, date, int]  # offer, day, and the limit that its price is below
+
+
+def days_below(connection: Connection, run: Run, limits: Sequence[Limit]) -> list[Below]:
+    """The staged offers with a price below its limit, by day."""
+    if not limits:
+        return []
+    families, weeks, sellers, least = (list(column) for column in zip(*limits, strict=True))
+    with connection.transaction(), connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+SELECT DISTINCT p.n, (p.at AT TIME ZONE 'UTC')::date, l.least
+FROM unnest(%s::text[], %s::date[], %s::text[], %s::bigint[]) AS l (family, monday, seller, least)
+JOIN {run.stage}_offer o ON o.gpu_family = l.family AND o.seller = l.seller
+JOIN {run.stage}_price p ON p.n = o.n AND date_trunc('week', p.at, 'UTC')::date = l.monday
+WHERE {_LISTED} AND trunc(p.price_micro_usd / o.gpu_count) < l.least
+""",
+            (families, weeks, sellers, least),
+        )
+        return list(cursor)
 
 
 class Withdrawn(NamedTuple):
@@ -260,9 +284,7 @@ class Withdrawn(NamedTuple):
     rows: int
 
 
-def withdraw(
-    connection: Connection, run: Run, doubted: Sequence[tuple[int, date, int]]
-) -> list[Withdrawn]:
+def withdraw(connection: Connection, run: Run, doubted: Sequence[Below]) -> list[Withdrawn]:
     """Take back the prices of (offer, day) below so many micro-USD per GPU-hour."""
     if not doubted:
         return []
@@ -273,8 +295,8 @@ def withdraw(
 WITH d AS (SELECT * FROM unnest(%s::int[], %s::date[], %s::bigint[]) AS d (n, day, below)),
 gone AS (
     DELETE FROM {run.stage}_price p USING d, {run.stage}_offer o
-    WHERE p.n = d.n AND p.at::date = d.day AND o.n = p.n
-      AND p.price_micro_usd / o.gpu_count < d.below RETURNING p.n
+    WHERE p.n = d.n AND (p.at AT TIME ZONE 'UTC')::date = d.day AND o.n = p.n
+      AND trunc(p.price_micro_usd / o.gpu_count) < d.below RETURNING p.n
 )
 SELECT o.seller, o.gpu_key, o.native_id, count(*) FROM gone JOIN {run.stage}_offer o USING (n)
 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3

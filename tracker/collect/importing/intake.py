@@ -9,6 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from tracker.collect.importing.days import Days
 from tracker.collect.importing.observation import (
     OUTSIDE,
     SAMPLE_LENGTH,
@@ -17,7 +18,7 @@ from tracker.collect.importing.observation import (
     Report,
     Snapshot,
 )
-from tracker.collect.importing.rules import COMPONENT, Daily, is_component, refusal
+from tracker.collect.importing.rules import COMPONENT, is_component, refusal
 from tracker.domain.gpu import Catalogue
 from tracker.domain.money import PerMachineHour, to_micro_usd
 from tracker.domain.normalize import FxRate, Unnormalised, normalise
@@ -33,14 +34,6 @@ BROKEN = "a listing with less than half of the offers of the one before, taken f
 OUT_OF_RANGE = "price out of range"
 HELD = "held by the quality gate"
 _CACHED = 50_000  # offers kept as objects; only a file of more pays for looking at one twice
-
-
-class Day(NamedTuple):
-    """The lowest list price of an offer on one day, and how many rows were counted of it then."""
-
-    lowest: Daily
-    gpu_key: str
-    rows: int
 
 
 class Entry(NamedTuple):
@@ -93,16 +86,16 @@ class Intake:
         self._numbers = dict(numbers or {})
         self._since, self._until = since, until
         self._entries: dict[tuple[str | None, ListedOffer], Entry | str] = {}
-        self._daily: dict[tuple[int, int], Day] | None = None
+        self._days: Days | None = None
 
-    def remember_days(self) -> None:
-        """Keep what ``far_below`` needs in memory, where there is no database to ask."""
-        self._daily = {}
+    def doubt_the_whole(self) -> None:
+        """Have ``doubt`` look at all that is taken, where there is no database to ask."""
+        self._days = Days()
 
-    @property
-    def daily(self) -> list[Day]:
-        """The lowest list prices by offer and day, where they were to be kept."""
-        return list((self._daily or {}).values())
+    def doubt(self) -> None:
+        """Count as refused what is far below all others, now that everything has been taken."""
+        if self._days is not None:
+            self._days.doubt(self.report)
 
     def take(self, snapshot: Snapshot) -> Taken:
         """Judge one file. Everything in it is counted in the report, kept or refused."""
@@ -190,26 +183,14 @@ class Intake:
     def _keep(self, o: Observation, entry: Entry, micro_usd: int) -> StagedPrice:
         offer = entry.offer
         self.report.keep(o.at, offer.provider, offer.gpu.key)
-        if self._daily is not None:
-            self._note_day(self._daily, o, entry, micro_usd)
+        listed = offer.listed.market == Market.ON_DEMAND and not offer.gpu.is_slice
+        if self._days is not None and listed:
+            per_gpu = int(micro_usd / offer.listed.gpu_count)
+            self._days.add(entry.n, offer.gpu, offer.provider, o.at.date(), per_gpu)
         return StagedPrice(
             entry.n, o.at, o.until, o.exact, o.amount, micro_usd, o.usd_per_unit, o.fx_date,
             o.valid_as_of, o.expires_at, o.fallback,
         )  # fmt: skip
-
-    @staticmethod
-    def _note_day(
-        daily: dict[tuple[int, int], Day], o: Observation, entry: Entry, micro_usd: int
-    ) -> None:
-        offer, at = entry.offer, (entry.n, o.at.toordinal())
-        if offer.listed.market != Market.ON_DEMAND or offer.gpu.is_slice:
-            return
-        per_gpu = int(micro_usd / offer.listed.gpu_count)
-        before = daily.get(at)
-        if before is not None:
-            per_gpu = min(per_gpu, before.lowest.micro_usd_per_gpu)
-        lowest = Daily(entry.n, offer.gpu.family, offer.provider, o.at.date(), per_gpu)
-        daily[at] = Day(lowest, offer.gpu.key, (before.rows if before else 0) + 1)
 
     # -- whole listings ------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -107,22 +107,16 @@ def _gcp(offer: ListedOffer, per_gpu: Decimal) -> str | None:
     return None
 
 
-class Daily(NamedTuple):
-    """The lowest list price of one offer on one day, in micro-USD per GPU-hour."""
+class Week(NamedTuple):
+    """A GPU family in a calendar week, which *monday* (UTC) begins."""
 
-    offer: int
     family: str
-    seller: str
-    day: date
-    micro_usd_per_gpu: int
+    monday: date
 
 
-class Doubted(NamedTuple):
-    """An offer's prices of one day that lie below *limit* micro-USD per GPU-hour: not believed."""
-
-    offer: int
-    day: date
-    limit_micro_usd_per_gpu: int
+def monday_of(day: date) -> date:
+    """The Monday of the week of *day*."""
+    return day - timedelta(days=day.weekday())
 
 
 FAR = Decimal("0.28")
@@ -130,31 +124,32 @@ OTHERS = 3  # sellers that must have been seen in the same week
 CONFIRMED_DAYS = 3  # on so many days the same offer was seen as cheap: then it really is
 
 
-def far_below(prices: Iterable[Daily]) -> list[Doubted]:
-    """The list prices that are less than a third of what the others asked in the same week.
+def far_below(lowest: Mapping[Week, Mapping[str, int]]) -> dict[tuple[Week, str], int]:
+    """What a seller's list price per GPU-hour may not be below, by week and seller.
 
-    For each GPU family and calendar week, a seller's lowest prices are compared with the median of
-    the other sellers' lowest (at least OTHERS of them). An offer that was as cheap on three days is
-    believed: one mistyped row is not repeated, and a real undercutter stays.
+    *lowest* is each seller's lowest price, in micro-USD, as the limits are: FAR of the median of
+    the lowest of the others, where there are OTHERS of them or more.
     """
-    weeks: dict[tuple[str, int, int], dict[str, int]] = defaultdict(dict)
-    known = list(prices)
-    for p in known:
-        lowest = weeks[(p.family, *p.day.isocalendar()[:2])]
-        lowest[p.seller] = min(lowest.get(p.seller, p.micro_usd_per_gpu), p.micro_usd_per_gpu)
-    limits = {week: _limits(lowest) for week, lowest in weeks.items()}
-    doubted: list[Doubted] = []
-    days: dict[int, set[date]] = defaultdict(set)
-    for p in known:
-        limit = limits[(p.family, *p.day.isocalendar()[:2])].get(p.seller)
-        if limit is not None and p.micro_usd_per_gpu < limit:
-            doubted.append(Doubted(p.offer, p.day, limit))
-            days[p.offer].add(p.day)
-    return [d for d in doubted if len(days[d.offer]) < CONFIRMED_DAYS]
+    return {
+        (week, seller): limit
+        for week, sellers in lowest.items()
+        for seller, limit in _limits(sellers).items()
+    }
+
+
+def unconfirmed(days: Iterable[tuple[int, date]]) -> set[int]:
+    """Of the offers below their limit on these days those that are not believed.
+
+    One mistyped row is not repeated, and who really undercuts all others stays: an offer that was
+    as cheap on CONFIRMED_DAYS is believed.
+    """
+    seen: dict[int, set[date]] = defaultdict(set)
+    for offer, day in days:
+        seen[offer].add(day)
+    return {offer for offer, known in seen.items() if len(known) < CONFIRMED_DAYS}
 
 
 def _limits(lowest: Mapping[str, int]) -> dict[str, int]:
-    """For each seller what its price may not be below, where enough others were seen."""
     if len(lowest) <= OTHERS:
         return {}
     ranked = sorted(lowest.values())

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tracker.collect.importing.intake import Day, Intake
+from tracker.collect.importing.intake import Intake
 from tracker.collect.importing.observation import Report
-from tracker.collect.importing.rules import FAR_BELOW, Daily, far_below
+from tracker.collect.importing.rules import FAR_BELOW, Week, far_below, unconfirmed
 from tracker.collect.importing.source import BadSource, Plan, Source
 from tracker.domain.gpu import Catalogue
 from tracker.domain.quality import Rules
@@ -46,7 +47,7 @@ def dry_run(source: Source, judging: Judging, progress: Progress) -> Outcome:
     report = Report()
     intake = _intake(source.plan, judging, report)
     if not source.plan.listings:
-        intake.remember_days()
+        intake.doubt_the_whole()
     done = 0
     for done, unit in enumerate(source.units(None), 1):
         if unit.snapshot is None:
@@ -55,7 +56,7 @@ def dry_run(source: Source, judging: Judging, progress: Progress) -> Outcome:
             intake.take(unit.snapshot)
         progress(done, source.plan.total, unit.label)
     _nothing(done, report, source.plan)
-    _doubt(report, intake.daily)
+    intake.doubt()
     return Outcome(report)
 
 
@@ -127,21 +128,17 @@ def _nothing(units: int, report: Report, plan: Plan) -> None:
         raise BadSource(f"{plan.source}: nothing found ({report.absent} dates asked for)")
 
 
-def _doubt(report: Report, days: Iterable[Day]) -> None:
-    """Count what is far below all others as refused: the rows of those days."""
-    known = {(d.lowest.offer, d.lowest.day): d for d in days}
-    for doubted in far_below(d.lowest for d in known.values()):
-        of = known[(doubted.offer, doubted.day)]
-        usd = of.lowest.micro_usd_per_gpu / 10**6
-        sample = f"{of.lowest.seller} {of.gpu_key} on {of.lowest.day}: ${usd:.4f} a GPU"
-        report.drop(FAR_BELOW, of.lowest.seller, of.gpu_key, sample, of.rows)
-
-
 def _take_back(connection: imports.Connection, run: imports.Run, report: Report) -> None:
+    """Take back what is far below all others, now that everything has been staged."""
     with connection.transaction():
-        daily = [Daily(*row) for row in imports.lowest_by_day(connection, run)]
-        doubted = [(d.offer, d.day, d.limit_micro_usd_per_gpu) for d in far_below(daily)]
-        for row in imports.withdraw(connection, run, doubted):
+        lowest: dict[Week, dict[str, int]] = defaultdict(dict)
+        for family, monday, seller, micro_usd in imports.lowest_by_week(connection, run):
+            lowest[Week(family, monday)][seller] = micro_usd
+        limits = [imports.Limit(*week, seller, micro_usd)
+                  for (week, seller), micro_usd in far_below(lowest).items()]  # fmt: skip
+        below = imports.days_below(connection, run, limits)
+        wrong = unconfirmed((n, day) for n, day, _ in below)
+        for row in imports.withdraw(connection, run, [d for d in below if d[0] in wrong]):
             sample = f"{row.seller} {row.native_id}: {row.gpu_key}"
             report.drop(FAR_BELOW, row.seller, row.gpu_key, sample, row.rows)
         run.position["judged"] = True

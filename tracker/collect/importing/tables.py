@@ -48,7 +48,7 @@ def open_table(path: Path, kind: str, wanted: Sequence[str] = ()) -> Iterator[Ta
     try:
         with path.open("rb") as raw:
             zipped = raw.peek(2).startswith(_GZIP)
-            binary: IO[bytes] = gzip.open(raw) if zipped else raw  # noqa: SIM115 (closed with raw)
+            binary: Any = gzip.open(raw) if zipped else raw  # noqa: SIM115 (closed with raw)
             with io.TextIOWrapper(binary, "utf-8-sig", errors="replace", newline="") as text:
                 yield _csv(text, path) if kind == "csv" else _ndjson(text, path, wanted)
     except (OSError, EOFError, zlib.error) as error:
@@ -110,7 +110,7 @@ def _cells(row: dict[str, Any], header: Sequence[str]) -> list[str]:
 def _parquet(path: Path, wanted: Sequence[str]) -> Table:
     try:
         import pyarrow
-        import pyarrow.parquet as parquet
+        from pyarrow import parquet
     except ImportError:
         raise BadTable("Parquet needs pyarrow; install it with: pip install 'gpucost[parquet]'") \
             from None  # fmt: skip
