@@ -10,6 +10,7 @@ from tracker.app import App, NothingRecorded
 from tracker.cli import render
 from tracker.cli.cheapest import answer_on, job_options, wanted_job
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_ONLY_STALE, EXIT_USAGE, Exit
+from tracker.cli.history import estimates_option
 from tracker.cli.options import filter_options_but_gpu, filters_from, output_option
 from tracker.domain.gpu import UnknownGpu
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tracker.domain.job import Job
     from tracker.report.compare import CompareReport
     from tracker.report.filters import Filters
+    from tracker.report.history.versus import Versus
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 @click.argument("job", required=False)
 @job_options
 @click.option("--explain", "explain", is_flag=True, help="The lines of both bills.")
+@click.option("--since", metavar="TIME", help="Over time, too: since 90d or 1y ago, or a date.")
+@estimates_option
 @filter_options_but_gpu
 @output_option
 @click.pass_obj
@@ -42,12 +46,12 @@ def compare(
     try:
         if app.catalogue.select(left) & app.catalogue.select(right):
             raise Exit(EXIT_USAGE, f"{left} and {right} may be the same GPU; name two")
-        report = _answer(app, wanted, (left, right), filters, options)
+        report, past = _answer(app, wanted, (left, right), filters, options)
     except NothingRecorded:
         raise Exit(EXIT_NO_MATCH, "no prices yet; ask for some with: gpucost poll") from None
     except UnknownGpu as error:
         raise Exit(EXIT_USAGE, str(error)) from None
-    _print(report, options)
+    _print(report, past, options)
     if report.compared is None:
         missing = [
             name
@@ -64,7 +68,7 @@ def compare(
 
 def _answer(
     app: App, job: Job, names: tuple[str, str], filters: Filters, options: dict[str, Any]
-) -> CompareReport:
+) -> tuple[CompareReport, Versus | None]:
     from tracker.report.compare import compare_report
 
     asked = options | {"compare": None, "show_all": False, "top": 1}
@@ -72,15 +76,20 @@ def _answer(
         left, right = (
             answer_on(connection, app, job, filters._replace(gpus=(name,)), asked) for name in names
         )
-    return compare_report(left, right)
+        past = None
+        if options["since"] is not None:
+            from tracker.cli.compare_history import over_time
+
+            past = over_time(connection, app, job, names, filters, options)
+    return compare_report(left, right), past
 
 
 # --- for people and programs ------------------------------------------------------------------
 
 
-def _print(report: CompareReport, options: dict[str, Any]) -> None:
+def _print(report: CompareReport, past: Versus | None, options: dict[str, Any]) -> None:
     from tracker.cli import bills
-    from tracker.report.shapes import compared
+    from tracker.report.shapes import compared, versus
 
     output, c, now = options["output"], report.compared, report.left.now
     rows = compared.rows(report)
@@ -97,6 +106,9 @@ def _print(report: CompareReport, options: dict[str, Any]) -> None:
             render.say()
             for text in compared.remarks(report):
                 render.say(text)
+        if past is not None:
+            for text in (*versus.lines(past), *versus.remarks(past), ""):
+                render.say(text)
         for name, side in (("left", report.left), ("right", report.right)):
             render.say(f"{name}: {compared.footer(side)}")
         return
@@ -104,6 +116,12 @@ def _print(report: CompareReport, options: dict[str, Any]) -> None:
         f"{name}: {compared.footer(side)}"
         for name, side in (("left", report.left), ("right", report.right))
     )
-    values = [bills.row(r, now) for r in rows]
     document = compared.document(report)
+    if past is not None:
+        document["history"] = versus.document(past)
+        if output != "json":
+            steps = [versus.step_row(step) for step in past.steps]
+            render.print_rows(output, steps, versus.COLUMNS, document, footer)
+            return
+    values = [bills.row(r, now) for r in rows]
     render.print_rows(output, values, bills.csv_columns(values), document, footer)

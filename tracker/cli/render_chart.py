@@ -7,6 +7,7 @@ line, and nothing is drawn where no price is known.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import NamedTuple
@@ -20,6 +21,10 @@ _SPARKS = "▁▂▃▄▅▆▇█"
 NOTHING = "·"
 
 Values = Sequence[Decimal | None]
+
+
+# From this ratio of the highest to the lowest value on the scale is logarithmic.
+WIDE = 20
 
 
 class Drawn(NamedTuple):
@@ -82,6 +87,8 @@ def chart(
     yield f"{' ' * margin} └{'─' * columns}"
     space = max(1, columns - len(begin) - len(end))
     yield f"{' ' * margin}  {begin}{' ' * space}{end}"
+    if is_wide(low, high):
+        yield f"{' ' * margin}  (the scale is logarithmic)"
     legend = "   ".join(f"{_mark(place)} {one.name}" for place, one in enumerate(drawn))
     yield f"{' ' * margin}  {legend}"
 
@@ -109,16 +116,27 @@ def _rows(
     return rows
 
 
+def is_wide(low: Decimal, high: Decimal) -> bool:
+    """Whether the scale from *low* to *high* is logarithmic."""
+    return 0 < low * WIDE <= high
+
+
 def _height(value: Decimal | None, low: Decimal, high: Decimal, height: int) -> int | None:
     if value is None:
         return None
     if low == high:
         return height // 2
-    return int((value - low) / (high - low) * (height - 1) + Decimal("0.5"))
+    if is_wide(low, high):
+        share = math.log(value / low) / math.log(high / low)
+    else:
+        share = float((value - low) / (high - low))
+    return int(share * (height - 1) + 0.5)
 
 
 def _labels(low: Decimal, high: Decimal, height: int) -> dict[int, str]:
     if low == high:
         return {height // 2: usd(low)}
     rows = sorted({0, (height - 1) // 2, height - 1})
+    if is_wide(low, high):
+        return {row: usd(low * (high / low) ** (Decimal(row) / (height - 1))) for row in rows}
     return {row: usd(low + (high - low) * row / (height - 1)) for row in rows}

@@ -83,6 +83,14 @@ def window_from(options: dict[str, Any], now: datetime) -> Window:
     return Window(edges[0], end, name, tuple(edges), zone, options["zone"])
 
 
+def since(text: str, end: datetime, now: datetime) -> datetime:
+    """The moment that ``--since`` names, in UTC. Raises click.UsageError."""
+    start = _moment(text, "--since", now, UTC)
+    if start >= end:
+        raise click.UsageError(f"--since ({start:%Y-%m-%d %H:%M} UTC) must lie in the past")
+    return start
+
+
 def refuse_too_many(length: timedelta, about: timedelta, name: str) -> None:
     """Refuse a bucket that makes too many points, and name the next larger one that does not."""
     count = length // about + 1

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from tracker.domain.gpu import Catalogue
@@ -15,15 +16,15 @@ from tracker.report.costing import billable_ways, known_ways
 from tracker.report.discounts import DiscountBook
 from tracker.report.filters import ANY, DEFAULT_MARKETS, Filters, reason_by
 from tracker.report.history.lines import Line, line_of
-from tracker.report.history.resold import without_resold
+from tracker.report.history.resold import read_apart, without_resold
 from tracker.report.history.steps import CostStep, Names, Piece, cheapest_steps
 from tracker.report.history.versions import Versions, digest_of, machine_gpus
 from tracker.report.needs import with_needs
 from tracker.store import job_estimates, reads
-from tracker.store.past_offers import native_prices, offers_by_id
+from tracker.store.past_offers import as_offer, native_prices, offers_by_id
 from tracker.store.reads import StoredOffer
 from tracker.store.series.keys import Reading, Track, from_micros
-from tracker.store.series.tracks import OfferIdentity, read_tracks
+from tracker.store.series.tracks import OfferFilter, OfferIdentity, read_tracks
 
 if TYPE_CHECKING:
     import psycopg
@@ -97,6 +98,7 @@ def history_report(
     reading = _read(connection, question, catalogue, now)
     offers = offers_by_id(connection, _first_ids(reading.tracks))
     tracks = _selected(reading.tracks, offers, filters, catalogue, now, excluded)
+    tracks = without_resold(tracks, offers, excluded)
     recorded = job_estimates.of_job(connection, digest_of(job))
     versions = Versions.read(recorded if question.estimates == "recorded" else [])
     discounts = reads.discounts(connection, start)
@@ -129,24 +131,23 @@ def _read(
     )
     markets = filters.markets or DEFAULT_MARKETS
     of_single = any(getattr(filters, name) for name in _OF_SINGLE_OFFERS)
-    wanted = reason_by(filters, catalogue, now)
-    return without_resold(connection, read_tracks(
-        connection, start=question.start, end=question.end, now=now, gpu_keys=gpu_keys,
-        sellers=filters.providers or None, markets=None if ANY in markets else markets,
-        tiers=filters.tiers if filters.tiers and ANY not in filters.tiers else None,
-        regions=filters.regions or None, countries=filters.countries or None,
-        offer_filter=(lambda one: wanted(_as_offer(one)) is None) if of_single else None,
-    ))  # fmt: skip
+    reason_of = reason_by(filters, catalogue, now)
 
+    def read(sellers: Collection[str] | None, also: OfferFilter | None) -> Reading:
+        def wanted(one: OfferIdentity) -> bool:
+            if also is not None and not also(one):
+                return False
+            return not of_single or reason_of(as_offer(one)) is None
 
-def _as_offer(one: OfferIdentity) -> StoredOffer:
-    """What a filter can know of an offer of the past."""
-    never = datetime.max.replace(tzinfo=UTC)
-    unknown = dict.fromkeys(StoredOffer._fields) | {
-        "availability": "unknown", "fallback": False, "flags": (), "stale_at": never,
-        "seen_at": never, "marketplace": False,
-    }  # fmt: skip
-    return StoredOffer(**(unknown | one._asdict()))
+        return read_tracks(
+            connection, start=question.start, end=question.end, now=now, gpu_keys=gpu_keys,
+            sellers=sellers, markets=None if ANY in markets else markets,
+            tiers=filters.tiers if filters.tiers and ANY not in filters.tiers else None,
+            regions=filters.regions or None, countries=filters.countries or None,
+            offer_filter=wanted if of_single or also is not None else None,
+        )  # fmt: skip
+
+    return read_apart(connection, read, filters.providers or None)
 
 
 def _first_ids(tracks: Sequence[Track]) -> set[int]:
@@ -229,7 +230,7 @@ def _lines(
     if isinstance(ways, NoEstimate):
         return ways
     # Any price will do to find the lines: what is stored of an offer of the past has none.
-    priced = offer._replace(price_micro_usd=1_000_000, price_native=730)
+    priced = offer._replace(price_micro_usd=1_000_000, price_native=Decimal(730))
     lines = (line_of(priced, way, job, book) for way in ways)
     found = tuple(line for line in lines if line is not None)
     return found or NoEstimate("no bill", "without a bill")

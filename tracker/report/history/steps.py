@@ -15,6 +15,10 @@ from tracker.store.reads import StoredOffer
 from tracker.store.series.keys import Ints, Track, from_micros, to_micros
 from tracker.store.series.reduce import lowest_steps
 
+# Bills that differ by no more than this share tie: list prices made of rounded parts do (two clouds
+# ask 98.32 for eight of one GPU and 32.77 of another: 49.16 and 49.155 USD for 4 and 12 hours).
+TIE = Decimal("0.001")
+
 Names = Callable[[StoredOffer], Sequence[str]]  # the groups that an offer belongs to
 
 

@@ -18,7 +18,7 @@ from tracker.domain.series_statistics import (
 from tracker.report.cheapest import CheapestReport, Row
 from tracker.report.history.answer import HistoryReport
 from tracker.report.history.bucketed import Point, Stat, points
-from tracker.report.history.steps import CostStep, series_of, step_at
+from tracker.report.history.steps import TIE, CostStep, series_of, step_at
 
 OVERALL = "cheapest of all"
 _INSTANT = timedelta(microseconds=1)
@@ -35,6 +35,12 @@ class Group(NamedTuple):
     below: timedelta | None
     last: CostStep | None
     live: Row | None
+
+    @property
+    def label(self) -> str:
+        """Its name in a chart, with what must be known of all its figures."""
+        bound = any(step.cost.line.lower_bound for step in self.steps)
+        return f"{self.name} (at least)" if bound else self.name
 
     @property
     def now_usd(self) -> Decimal | None:
@@ -64,8 +70,7 @@ class Told(NamedTuple):
 
     def remarks(self) -> Iterator[str]:
         """What a reader of the figures must know."""
-        yield from _of_record(self.report)
-        yield from _of_estimates(self.report)
+        yield from of_the_past(self.report)
         if self.live is not None:
             yield from _of_now(self)
 
@@ -91,7 +96,7 @@ def told(
     first = live.rows[0] if live is not None and live.rows else None
     return Told(
         report, edges, stat, groups, group(OVERALL, report.overall, first),
-        cheapest_shares({one.name: series_of(one.steps) for one in groups}), live,
+        cheapest_shares({one.name: series_of(one.steps) for one in groups}, tolerance=TIE), live,
     )  # fmt: skip
 
 
@@ -107,6 +112,12 @@ def _live_rows(
         for name in names(row.offer):
             found.setdefault(name, row)
     return found
+
+
+def of_the_past(report: HistoryReport) -> Iterator[str]:
+    """What a reader of any figure of *report* must know."""
+    yield from _of_record(report)
+    yield from _of_estimates(report)
 
 
 def _of_record(report: HistoryReport) -> Iterator[str]:

@@ -118,7 +118,7 @@ def weigh(connection: Connection, tracks: Sequence[Track], now: datetime) -> Rea
             end=from_micros(max(int(track.ends[-1]) for track in left)),
         )  # fmt: skip
         for shelf, intervals in more.items():
-            covered[shelf] = _union([intervals, *filter(None, [covered.get(shelf)])])
+            covered[shelf] = union([intervals, *filter(None, [covered.get(shelf)])])
     return give_way(tracks, covered)
 
 
@@ -131,10 +131,11 @@ def _told_themselves(tracks: Iterable[Track]) -> dict[Shelf, Intervals]:
             key.fallback or of_term or key.terms.commitment_unknown
         ):
             own.setdefault((key.seller, key.market), []).append(Intervals(starts, ends))
-    return {shelf: _union(intervals) for shelf, intervals in own.items()}
+    return {shelf: union(intervals) for shelf, intervals in own.items()}
 
 
-def _union(several: Sequence[Intervals]) -> Intervals:
+def union(several: Sequence[Intervals]) -> Intervals:
+    """All moments that lie in one of *several* (at least one)."""
     starts, ends = (np.concatenate(column) for column in zip(*several, strict=True))
     joined = lowest_steps(starts, ends, np.zeros_like(starts))
     return Intervals(joined.starts, joined.ends)
@@ -148,13 +149,13 @@ def give_way(tracks: Iterable[Track], covered: Mapping[Shelf, Intervals]) -> Rea
         if own is None or not track.key.gives_way:
             counting.append(track)
             continue
-        inside, outside = _cut(track, own)
+        inside, outside = cut_at(track, own)
         counting += [outside] if len(outside.starts) else []
         replaced += [inside] if len(inside.starts) else []
     return Reading(counting, replaced)
 
 
-def _cut(track: Track, own: Intervals) -> tuple[Track, Track]:
+def cut_at(track: Track, own: Intervals) -> tuple[Track, Track]:
     """The parts of *track* that lie within *own*, and those that do not."""
     edges = np.column_stack((own.starts, own.ends)).ravel()
     # Each step is cut at the edges that lie within it; an odd number of edges up to the beginning
