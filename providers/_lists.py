@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from providers._rows import BadRow, number, sample
+from providers._rows import BadRow, number, rentable_first, sample
 from tracker.provider import ListedOffer, ParseError, Rejected, SecretStr
 
 SIZES = (1, 2, 4, 8)  # GPUs of a machine, where a price per GPU holds for machines of any size
@@ -63,7 +63,7 @@ def read(
 ) -> tuple[tuple[ListedOffer, ...], tuple[Rejected, ...]]:
     """The offers of *rows* and what was rejected; *item* reads one row and may raise BadRow.
 
-    Of one thing that is listed twice the cheaper offer stays, and the other is rejected.
+    Of one thing that is listed twice the cheaper one in stock stays, and the other is rejected.
     """
     return unique(_items(rows, item))
 
@@ -84,7 +84,7 @@ def _items(
 
 
 def unique(items: Iterable[Item]) -> tuple[tuple[ListedOffer, ...], tuple[Rejected, ...]]:
-    """Offers without doubles, and the rejected: of one thing twice the cheaper stays."""
+    """Offers without doubles, and the rejected: of one thing twice the cheaper in stock."""
     offers: dict[tuple[object, ...], ListedOffer] = {}
     rejected: list[Rejected] = []
     for offer in items:
@@ -96,7 +96,7 @@ def unique(items: Iterable[Item]) -> tuple[tuple[ListedOffer, ...], tuple[Reject
         other = offers.setdefault(key, offer)
         if other is not offer:
             rejected.append(Rejected("listed twice", f"{offer.source_id} {offer.price.amount}"))
-            offers[key] = min(other, offer, key=lambda o: o.price.amount)
+            offers[key] = min(other, offer, key=rentable_first)
     return tuple(offers.values()), tuple(rejected)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from tracker.provider import Availability, parse_decimal
+from tracker.provider import Availability, ListedOffer, parse_decimal
 
 _MAGNITUDE = 12  # powers of ten, either way: nothing that is sold is larger or smaller
 _SAMPLE_CHARACTERS = 200
@@ -44,6 +44,14 @@ def in_stock(flag: Any) -> Availability:
     if not isinstance(flag, bool):
         return Availability.UNKNOWN
     return Availability.YES if flag else Availability.NO
+
+
+def rentable_first(offer: ListedOffer) -> tuple[bool, Decimal]:
+    """Orders what one list has twice: what cannot be had comes last, then by price.
+
+    A cheaper price that is out of stock must not hide the one that is to be had.
+    """
+    return offer.extras.availability is Availability.NO, offer.price.amount
 
 
 def sample(row: Any) -> str:

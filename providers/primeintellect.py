@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Any
 
 from providers._countries import country_of
-from providers._rows import BadRow, amount, sample
+from providers._rows import BadRow, amount, rentable_first, sample
 from providers._upstreams import upstream_of
 from tracker.provider import (
     Availability,
@@ -182,7 +182,7 @@ def _offers(rows: Sequence[Any]) -> tuple[tuple[ListedOffer, ...], tuple[Rejecte
         )  # fmt: skip
         if key in offers:  # rows move between pages while they are read
             rejected.append(Rejected("machine listed twice", sample(row)))
-            offer = min(offer, offers[key], key=lambda found: found.price.amount)
+            offer = min(offer, offers[key], key=rentable_first)
         offers[key] = offer
     return tuple(offers.values()), tuple(rejected)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from providers._countries import country_of
 from providers._flight import objects, unescaped
-from providers._rows import BadRow, amount, in_stock, sample
+from providers._rows import BadRow, amount, in_stock, rentable_first, sample
 from providers._upstreams import upstream_of
 from tracker.provider import (
     Availability,
@@ -40,6 +40,7 @@ from tracker.provider import (
 
 PATH = "/v1/instances/types"
 _CENTS = Decimal(100)
+_COUNT = re.compile(r"(?<=[A-Za-z0-9])x(\d{1,2})(?=_|$)")  # "A100_80Gx8_NVLINK"
 _FORM = re.compile(r"(?<![a-z])(sxm\d?|pcie|nvl)(?![a-z])", re.IGNORECASE)
 
 
@@ -94,7 +95,7 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
                 key = (offer.source_id, offer.region)
                 if key in offers:
                     rejected.append(Rejected("instance type listed twice", sample(row)))
-                    offer = min(offer, offers[key], key=lambda found: found.price.amount)
+                    offer = min(offer, offers[key], key=rentable_first)
                 offers[key] = offer
     return Parsed(tuple(offers.values()), tuple(rejected))
 
@@ -141,14 +142,12 @@ def _read(row: Any) -> Iterator[ListedOffer]:
         raise BadRow("no GPU")
     if gpu is None or cloud is None:
         raise BadRow("gpu_type is missing" if gpu is None else "cloud is missing")
-    count, cents = amount(facts, "num_gpus"), amount(row, "hourly_price")
-    if not count:
-        raise BadRow("num_gpus is missing or zero")
+    names = [_text(row, name) for name in ("cloud_instance_type", "shade_instance_type")]
+    count, cents = _gpus(row, facts, names[1]), amount(row, "hourly_price")
     if not cents:
         raise BadRow("no price")
     if cents != cents.to_integral_value():
         raise BadRow("hourly_price is not whole cents")
-    names = [_text(row, name) for name in ("cloud_instance_type", "shade_instance_type")]
     ids = "/".join([cloud, *filter(None, names)])
     if not any(names):
         raise BadRow("shade_instance_type is missing")
@@ -163,7 +162,7 @@ def _read(row: Any) -> Iterator[ListedOffer]:
             market=Market.ON_DEMAND,
             tier="standard",
             vram_gb=amount(facts, "vram_per_gpu_in_gb") or None,
-            form_factor=_form(names, facts),
+            form_factor=_form((gpu, *names), facts),
             interconnect="NVLink" if _nvlink(names, facts) else None,
             region=region,
             country=country,
@@ -179,6 +178,19 @@ def _read(row: Any) -> Iterator[ListedOffer]:
                 *(("a container, not a machine of one's own",) if kind == "container" else ()),
             ),
         )
+
+
+def _gpus(row: Mapping[str, Any], facts: Mapping[str, Any], shade_type: str | None) -> Decimal:
+    """GPUs of the machine. It is said up to three times; the price of a GPU hangs on it, so that
+    where they contradict each other none is believed. Raises BadRow."""
+    count = amount(facts, "num_gpus")
+    if not count:
+        raise BadRow("num_gpus is missing or zero")
+    flat = amount(row, "num_gpus")
+    named = _COUNT.search(shade_type or "")
+    if flat not in (None, count) or (named and Decimal(named[1]) != count):
+        raise BadRow("the number of GPUs is told in two ways")
+    return count
 
 
 def _text(row: Mapping[str, Any], name: str) -> str | None:

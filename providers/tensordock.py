@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from providers._countries import country_of
-from providers._rows import BadRow, amount, sample
+from providers._rows import BadRow, amount, rentable_first, sample
 from tracker.provider import (
     Availability,
     Extras,
@@ -85,7 +85,7 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
                 key = (item.source_id, item.gpu_count)
                 if key in offers:
                     rejected.append(Rejected("GPU listed twice in a place", sample(place)))
-                    item = min(item, offers[key], key=lambda found: found.price.amount)
+                    item = min(item, offers[key], key=rentable_first)
                 offers[key] = item
     return Parsed(tuple(offers.values()), tuple(rejected))
 
@@ -148,6 +148,8 @@ def _offers(place: Mapping[str, Any], gpu: Any) -> Iterator[ListedOffer]:
         raise BadRow("no price")
     if largest is None:
         raise BadRow("max_count is missing")
+    if largest != largest.to_integral_value():
+        raise BadRow("max_count is not whole")
     rates = gpu.get("pricing")
     vcpu, ram, storage = (
         amount(rates, field) if isinstance(rates, dict) else None
@@ -155,6 +157,8 @@ def _offers(place: Mapping[str, Any], gpu: Any) -> Iterator[ListedOffer]:
     )
     if vcpu is None or ram is None or storage is None:
         raise BadRow("no price for vCPUs, RAM or storage")
+    if not (vcpu and ram and storage):  # nobody gives them away: the sum would be too low
+        raise BadRow("vCPUs, RAM or storage at a price of zero")
     for count in (n for n in COUNTS if n <= max(largest, Decimal(1))):
         cpus, memory, disk = _machine(gpu, count, in_stock=largest > 0)
         usd = count * price + cpus * vcpu + memory * ram + disk * storage

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from providers._countries import country_of
-from providers._rows import BadRow, amount, sample
+from providers._rows import BadRow, amount, rentable_first, sample
 from providers._vultr_plans import Plan, read_plan
 from tracker.provider import (
     Availability,
@@ -206,7 +206,7 @@ def _offers(
             key = (offer.source_id, offer.region, offer.market)
             if key in offers:
                 rejected.append(Rejected("plan listed twice", sample(row)))
-                offer = min(offer, offers[key], key=lambda found: found.price.amount)
+                offer = min(offer, offers[key], key=rentable_first)
             offers[key] = offer
     return tuple(offers.values()), tuple(rejected)
 

@@ -145,7 +145,9 @@ def _from_yaml(text: str) -> dict[str, Any]:
     root: dict[str, Any] = {}
     stack: list[tuple[int, str, dict[str, Any]]] = [(-1, "", root)]
     skipped: int | None = None  # indentation of a key whose block is not read
-    for number, line in enumerate(text.splitlines(), 1):
+    lines = text.splitlines()
+    cut_off = None if text.endswith("\n") else len(lines)
+    for number, line in enumerate(lines, 1):
         indent = len(line) - len(line.lstrip(" "))
         if not line.strip() or line == "---" or (skipped is not None and indent > skipped):
             continue
@@ -164,6 +166,8 @@ def _from_yaml(text: str) -> dict[str, Any]:
             child: dict[str, Any] = {}
             stack[-1][2][key] = child
             stack.append((indent, key, child))
+        elif number == cut_off:
+            raise ParseError(f"line {number}", "the file ends within it")  # 4 of 40.55
         else:
             stack[-1][2][key] = value.strip("'\"")
     return root

@@ -81,7 +81,9 @@ def host_part(host: str, part: str) -> str:
 def prices(skus: Iterable[Any], now: datetime) -> tuple[Prices, list[Rejected]]:
     """The price of every part by region and market as of *now*, and what was not taken.
 
-    Two different prices for one part in one region and market give none.
+    Two different prices for one part in one region and market give none, nor do a spot and an
+    on-demand price of which the one is not below the other. This is seen by part, as in the sum of
+    a machine the other parts may hide it.
     """
     rejected: list[Rejected] = []
     found: dict[tuple[str, str, str], list[Item]] = defaultdict(list)
@@ -102,6 +104,11 @@ def prices(skus: Iterable[Any], now: datetime) -> tuple[Prices, list[Rejected]]:
         else:
             shown = " | ".join((*key, *map(str, amounts)))
             rejected.append(Rejected("two prices for one part in a region", shown[:200]))
+    for region, part in sorted((region, part) for region, market, part in agreed if market == SPOT):
+        spot, full = (region, SPOT, part), (region, ON_DEMAND, part)
+        if full in agreed and agreed[spot] >= agreed[full]:
+            shown = f"{region} | {part} | {agreed.pop(spot)} | {agreed.pop(full)}"
+            rejected.append(Rejected("spot price of a part not below on-demand", shown[:200]))
     return agreed, rejected
 
 
@@ -181,13 +188,9 @@ def _part(what: str, *, committed: bool) -> str | None:
 
 def _usd(sku: dict[str, Any], unit: str, now: datetime) -> Decimal:
     """The price of a unit: of several tiers the last that is not zero."""
-    infos = sku.get("pricingInfo")
-    info = infos[0] if isinstance(infos, list) and infos else None
-    expression = info.get("pricingExpression") if isinstance(info, dict) else None
-    if not isinstance(info, dict) or not isinstance(expression, dict):
+    expression = _in_force(sku.get("pricingInfo"), now).get("pricingExpression")
+    if not isinstance(expression, dict):
         raise _Excluded("no price")
-    if _begins_after(info.get("effectiveTime"), now):
-        raise _Excluded("not yet in force")
     if expression.get("usageUnit") != unit:
         raise _Excluded(f"unit is not {unit}")
     rates = expression.get("tieredRates")
@@ -216,12 +219,28 @@ def _amount(price: Any) -> Decimal:
     return units + nanos / _NANO
 
 
-def _begins_after(value: Any, now: datetime) -> bool:
+def _in_force(infos: Any, now: datetime) -> dict[str, Any]:
+    """Of a timeline of prices the one that holds at *now*: the last that has begun.
+
+    Asked without a period, the catalogue gives the latest alone; asked with one, several.
+    """
+    if not isinstance(infos, list) or not infos or not all(isinstance(i, dict) for i in infos):
+        raise _Excluded("no price")
+    begun = [(moment, at) for at, info in enumerate(infos) if (moment := _begins(info)) <= now]
+    if not begun:
+        raise _Excluded("not yet in force")
+    found: dict[str, Any] = infos[max(begun)[1]]
+    return found
+
+
+def _begins(info: dict[str, Any]) -> datetime:
+    """When a price began; long ago where it does not say."""
+    value = info.get("effectiveTime")
     if not isinstance(value, str) or not value:
-        return False
+        return datetime.min.replace(tzinfo=UTC)
     try:
         moment = datetime.fromisoformat(value)
-        return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC) > now
+        return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
     except (ValueError, OverflowError):
         raise _Excluded("unreadable date") from None
 

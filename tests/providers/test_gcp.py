@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from datetime import timedelta
@@ -203,18 +204,59 @@ def test_spot_that_is_marked_as_on_demand_is_spot() -> None:
     ]
 
 
-def test_on_demand_not_above_spot_is_not_believed_either() -> None:
-    # Someone's catalogue had 1.8462 for an A100 on demand where spot was 1.964.
+@pytest.mark.parametrize("on_demand", ["1.5", "3.9", "3.9186"])
+def test_on_demand_not_above_spot_is_not_believed_either(on_demand: str) -> None:
+    # Someone's catalogue had 1.8462 for an A100 on demand where spot was 1.964. At 3.9 the sum of
+    # the machine is still above that of spot: only the GPU's own prices show what is wrong.
     cheap = [
-        sku("Nvidia H100 80GB GPU running in Americas", "1.5") if "H100 80GB GPU running" in
-        part["description"] and part["description"].startswith("Nvidia") else part
+        sku(part["description"], on_demand)
+        if part["description"] == "Nvidia H100 80GB GPU running in Americas" else part
         for part in PARTS
     ]  # fmt: skip
     result = parsed(*cheap)
-    assert not [o for o in result.offers if o.source_id == "a3-highgpu-8g"
+    assert not [o for o in result.offers if o.source_id.startswith("a3-highgpu")
                 and o.market in (Market.ON_DEMAND, Market.SPOT)]  # fmt: skip
     reasons = Counter(r.reason for r in result.rejected)
-    assert reasons["spot price not below on-demand"] == 2
+    assert reasons["spot price of a part not below on-demand"] == 1
+
+
+def test_open_data_with_spot_not_below_on_demand_is_not_believed() -> None:
+    text = open_data()["text"]
+    prices = re.findall(r" hour(?:_spot)?: [\d.]+", text)
+    assert prices
+    for price in prices:
+        text = text.replace(price, f"{price.partition(':')[0]}: 20.5")
+    result = provider.parse([payload(text)])
+    pairs = Counter(
+        (o.source_id, o.region) for o in result.offers if o.market is not Market.RESERVED
+    )
+    assert max(pairs.values(), default=0) <= 1  # one that has no counterpart may stay
+    assert Counter(r.reason for r in result.rejected)["spot price not below on-demand"] >= 2
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_of_a_timeline_the_price_in_force_counts(newest_first: bool) -> None:
+    def at(usd: str, moment: str | None) -> dict[str, Any]:
+        (info,) = sku("Nvidia Tesla A100 GPU running in Americas", usd)["pricingInfo"]
+        return {**info, "effectiveTime": moment} if moment else dict(info)
+
+    timeline = [at("1", None), at("2.9", "2026-11-01T00:00:00Z"), at("9", "2026-12-31T00:00:00Z")]
+    gpu = sku("Nvidia Tesla A100 GPU running in Americas", "7")
+    gpu["pricingInfo"] = timeline[::-1] if newest_first else timeline
+    assert price_of(parsed(*PARTS[:2], gpu), "a2-highgpu-1g") == "3.639477"  # with 2.9 for the GPU
+    gpu["pricingInfo"] = timeline[2:]
+    result = parsed(*PARTS[:2], gpu)
+    assert not result.offers
+    assert [r.reason for r in result.rejected] == ["not yet in force"]
+
+
+def test_a_number_that_the_file_ends_in_is_no_price() -> None:
+    text = open_data()["text"]
+    found = re.search(r"hour: \d\d?\.\d+", text)
+    assert found
+    for end in range(found.start() + len("hour: 1"), found.end() + 1):
+        with pytest.raises(ParseError, match="the file ends within it"):
+            provider.parse([payload(text[:end])])
 
 
 def test_one_part_at_two_prices_leaves_none_in_that_region_only() -> None:

@@ -80,7 +80,8 @@ def test_recorded_entries() -> None:
 @given(cents=st.integers(1, 10**6), count=st.integers(1, 16))
 def test_price_is_that_of_the_machine_whatever_its_size(cents: int, count: int) -> None:
     facts = ROW["configuration"] | {"num_gpus": count}
-    (offer,) = _parse(ROW | {"hourly_price": cents, "configuration": facts}).offers
+    row = ROW | {"shade_instance_type": f"H100x{count}" if count > 1 else "H100"}
+    (offer,) = _parse(row | {"hourly_price": cents, "configuration": facts}).offers
     assert offer.price.amount * 100 == cents
     assert offer.gpu_count == count
 
@@ -106,6 +107,41 @@ def test_form_of_the_types_name_goes_before_the_interconnect(
     facts = ROW["configuration"] | {"interconnect": interconnect}
     row = ROW | {"cloud_instance_type": name, "shade_instance_type": "H100", "configuration": facts}
     assert _parse(row).offers[0].form_factor == form
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"num_gpus": 1},  # beside 2 in the configuration
+        {"shade_instance_type": "H100x8"},
+        {"shade_instance_type": "H100x1_NVLINK"},
+        {"configuration": ROW["configuration"] | {"num_gpus": 8}},
+    ],
+)
+def test_a_price_of_an_unclear_number_of_gpus_is_none(told: dict[str, Any]) -> None:
+    parsed = _parse(ROW | told)
+    assert not parsed.offers
+    assert [r.reason for r in parsed.rejected] == ["the number of GPUs is told in two ways"]
+
+
+def test_dollars_where_cents_were_due_are_no_cents() -> None:
+    parsed = _parse(ROW | {"hourly_price": "5.25"})
+    assert [r.reason for r in parsed.rejected] == ["hourly_price is not whole cents"]
+    assert not parsed.offers
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_cheaper_price_that_nobody_can_have_hides_no_other(order: int) -> None:
+    place = ROW["availability"][0]
+    gone = ROW | {"hourly_price": 100, "availability": [place | {"available": False}]}
+    (offer,) = _parse(*[ROW, gone][::order]).offers
+    assert (str(offer.price.amount), str(offer.extras.availability)) == ("5", "yes")
+
+
+def test_the_form_in_the_gpus_name_goes_before_the_interconnect() -> None:
+    facts = ROW["configuration"] | {"gpu_type": "H100_nvl", "vram_per_gpu_in_gb": 94}
+    (offer,) = _parse(ROW | {"configuration": facts}).offers
+    assert offer.form_factor == "nvl"
 
 
 def test_one_bad_row_leaves_its_neighbours() -> None:

@@ -63,8 +63,8 @@ def test_the_retired_list_of_hosts_is_another_shape() -> None:
 
 
 @given(
-    price=st.integers(1, 10**6), vcpu=st.integers(0, 10**4), ram=st.integers(0, 10**4),
-    disk=st.integers(0, 10**4), largest=st.integers(1, 10),
+    price=st.integers(1, 10**6), vcpu=st.integers(1, 10**4), ram=st.integers(1, 10**4),
+    disk=st.integers(1, 10**4), largest=st.integers(1, 10),
 )  # fmt: skip
 def test_every_size_costs_its_gpus_and_what_comes_with_them(
     price: int, vcpu: int, ram: int, disk: int, largest: int
@@ -91,6 +91,29 @@ def test_a_rate_that_is_not_told_is_not_zero() -> None:
         parsed = _parse(GPU | {"pricing": rates})
         assert parsed.offers == ()
         assert [r.reason for r in parsed.rejected] == ["no price for vCPUs, RAM or storage"]
+
+
+@pytest.mark.parametrize("rate", sorted(GPU["pricing"]))
+@pytest.mark.parametrize("zero", [0, "0.000"])
+def test_a_rate_of_zero_would_make_the_sum_too_low(rate: str, zero: Any) -> None:
+    parsed = _parse(GPU | {"pricing": GPU["pricing"] | {rate: zero}})
+    assert parsed.offers == ()
+    reasons = [r.reason for r in parsed.rejected]
+    assert reasons == ["vCPUs, RAM or storage at a price of zero"]
+
+
+def test_a_part_of_a_gpu_is_not_the_largest_machine() -> None:
+    parsed = _parse(GPU | {"max_count": 1.5})
+    assert (parsed.offers, [r.reason for r in parsed.rejected]) == ((), ["max_count is not whole"])
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_cheaper_price_that_nobody_can_have_hides_no_other(order: int) -> None:
+    twice = [GPU | {"max_count": 0, "price_per_hr": 1.0}, GPU | {"max_count": 1}]
+    parsed = _parse(*twice[::order])
+    (offer,) = parsed.offers
+    assert (offer.price.amount, str(offer.extras.availability)) == (Decimal("2.093"), "yes")
+    assert [r.reason for r in parsed.rejected] == ["GPU listed twice in a place"]
 
 
 @pytest.mark.parametrize(
