@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracker.app import App, NothingRecorded
+from tracker.app.asked import BadQuestion
 from tracker.cli import render
 from tracker.cli.cheapest import answer_on, job_options, wanted_job
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_ONLY_STALE, EXIT_USAGE, Exit
 from tracker.cli.history import estimates_option
-from tracker.cli.options import filter_options_but_gpu, filters_from, output_option
+from tracker.cli.options import filter_options_but_gpu, filters_from, output_option, usage
 from tracker.domain.gpu import UnknownGpu
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def compare(
         raise Exit(EXIT_NO_MATCH, "no prices yet; ask for some with: gpucost poll") from None
     except UnknownGpu as error:
         raise Exit(EXIT_USAGE, str(error)) from None
+    except BadQuestion as error:
+        raise usage(error) from None
     _print(report, past, options)
     if report.compared is None:
         missing = [
@@ -78,9 +81,9 @@ def _answer(
         )
         past = None
         if options["since"] is not None:
-            from tracker.cli.compare_history import over_time
+            from tracker.app.past import versus_on
 
-            past = over_time(connection, app, job, names, filters, options)
+            past = versus_on(connection, app, job, names, filters, options)
     return compare_report(left, right), past
 
 

@@ -10,26 +10,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tracker.app import App, NothingRecorded
+from tracker.app.past import NOW_ONLY, history_on
 from tracker.cli.cheapest import job_options, wanted_job
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_USAGE, Exit
 from tracker.cli.options import (
-    NOW_ONLY,
     Positive,
     filters_from,
     output_option,
     past_filter_options,
     stack,
 )
-from tracker.cli.window import Window, window_from, window_options
+from tracker.cli.window import window_from, window_options
 from tracker.domain.gpu import UnknownGpu
 
 if TYPE_CHECKING:
-    import psycopg
-
-    from tracker.domain.job import Job
-    from tracker.report.filters import Filters
     from tracker.report.history.answer import HistoryReport
-    from tracker.report.history.told import Told
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -77,12 +72,12 @@ def history(obj: dict[str, Any], /, job: str | None, **options: Any) -> None:
     window = window_from(options, now)
     plot = _plot_path(options["plot"])
     wanted = wanted_job(app, job, options)
-    filters = filters_from(options | NOW_ONLY)
+    filters = filters_from({**options, **NOW_ONLY})
     try:
         for name in filters.gpus:  # refused before anything is opened
             app.catalogue.select(name)
         with app.reading() as connection:
-            told = answer(connection, app, wanted, filters, window, options, now)
+            told = history_on(connection, app, wanted, filters, window, options, now)
     except NothingRecorded:
         raise Exit(EXIT_NO_MATCH, "no prices yet; ask for some with: gpucost poll") from None
     except UnknownGpu as error:
@@ -97,45 +92,6 @@ def history(obj: dict[str, Any], /, job: str | None, **options: Any) -> None:
 
         draw(told, plot)
         click.echo(f"drawn into {plot}", err=True)
-
-
-def answer(
-    connection: psycopg.Connection[Any], app: App, job: Job, filters: Filters, window: Window,
-    options: dict[str, Any], now: datetime,
-) -> Told:  # fmt: skip
-    """The answer from what an open database holds, with the live one where the window ends now."""
-    from tracker.report.health import check_providers, check_tiers
-    from tracker.report.history.answer import Question, history_report
-    from tracker.report.history.bucketed import Stat
-    from tracker.report.history.told import told
-    from tracker.report.measured import measured
-
-    check_providers(connection, filters.providers)
-    check_tiers(connection, filters.tiers)
-    if not options["hours_texts"]:
-        job = measured(connection, job)
-    names = filters.gpus or (tuple(job.hours) if job.task is None else ())
-    question = Question(
-        job, filters._replace(gpus=names), window.start, window.end,
-        groups=names, per=options["per"],
-        estimates="latest" if options["hours_texts"] else options["estimates"],
-    )  # fmt: skip
-    report = history_report(connection, question, app.catalogue, now)
-    live = None
-    if window.end == now:
-        live = _live(connection, app, job, filters, options)
-    return told(report, app.catalogue, window.edges, Stat(options["stat"]), options["below"], live)
-
-
-def _live(
-    connection: psycopg.Connection[Any], app: App, job: Job, filters: Filters,
-    options: dict[str, Any],
-) -> Any:  # fmt: skip
-    """The answer of ``gpucost cheapest`` to the same question."""
-    from tracker.cli.cheapest import answer_on
-
-    asked = options | NOW_ONLY | {"compare": None, "show_all": True, "top": None}
-    return answer_on(connection, app, job, filters, asked)
 
 
 def _plot_path(name: str | None) -> Path | None:

@@ -140,11 +140,8 @@ filter_options_but_gpu: Callable[[F], F] = stack(
 _gpu_option: Callable[[F], F] = _many("gpu", "Families or exact GPUs: A100,H100-SXM-80GB,4090.")
 filter_options: Callable[[F], F] = stack([_gpu_option, filter_options_but_gpu])
 
-# Those of a question about the past: what is only known for now is not among them.
+# Those of a question about the past: what is only known for now (app/past.py) is not among them.
 past_filter_options: Callable[[F], F] = stack([_gpu_option, _past_options])
-NOW_ONLY: dict[str, Any] = {
-    "min_network": None, "available": False, "max_age": None, "include_stale": False, "as_of": None,
-}  # fmt: skip
 
 
 def top_option(default: int) -> Callable[[F], F]:

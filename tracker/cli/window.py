@@ -1,36 +1,18 @@
-"""The window, the buckets and the time zone of a question about the past."""
+"""The options of a window: since when, until when, in which buckets and whose days."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta, tzinfo
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, TypeVar
 
 import click
 
-from tracker.cli.options import stack
-
-if TYPE_CHECKING:
-    from tracker.domain.series_buckets import Calendar
+from tracker.app.asked import BadQuestion
+from tracker.app.windows import Window, window_of
+from tracker.cli.options import stack, usage
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-MOST_BUCKETS = 10_000
-_AGO = re.compile(r"(\d{1,6}(?:\.\d+)?)\s*(m|h|d|w|y)")
-_LENGTH = re.compile(r"(\d{1,6})\s*(s|m|h|d|w|mo)")
-_UNITS = {
-    "s": timedelta(seconds=1), "m": timedelta(minutes=1), "h": timedelta(hours=1),
-    "d": timedelta(days=1), "w": timedelta(weeks=1), "y": timedelta(days=365),
-}  # fmt: skip
-# Sizes to offer, and about how long they are.
-SIZES = {
-    "5m": timedelta(minutes=5), "15m": timedelta(minutes=15), "1h": timedelta(hours=1),
-    "6h": timedelta(hours=6), "1d": timedelta(days=1), "1w": timedelta(weeks=1),
-    "1mo": timedelta(days=30),
-}  # fmt: skip
-# What is taken by itself, so that a table stays readable.
-_BY_ITSELF = 100
 
 window_options: Callable[[F], F] = stack(
     [
@@ -40,133 +22,15 @@ window_options: Callable[[F], F] = stack(
         click.option("--bucket", metavar="LENGTH",
                      help="15m, 1h, 6h (what divides a day), 1d, 1w or 1mo. Default: by the"
                      " window."),
-        click.option("--tz", "zone", metavar="ZONE", default="UTC", show_default=True,
+        click.option("--tz", metavar="ZONE", default="UTC", show_default=True,
                      help="Whose days and midnights: Europe/Berlin."),
     ]
 )  # fmt: skip
 
 
-class Window(NamedTuple):
-    """From *start* until before *end* (UTC) in buckets of ``bucket`` between ``edges``.
-
-    ``start`` is the first edge; the last bucket goes on after *end*.
-    """
-
-    start: datetime
-    end: datetime
-    bucket: str
-    edges: tuple[datetime, ...]
-    zone: tzinfo
-    zone_name: str
-
-
-def window_from(options: dict[str, Any], now: datetime) -> Window:
+def window_from(options: Mapping[str, Any], now: datetime) -> Window:
     """The window that the options ask for. Raises click.UsageError."""
-    from tracker.domain.series_buckets import bucket_edges
-
-    zone = _zone(options["zone"])
-    end = now if options["until"] is None else _moment(options["until"], "--until", now, zone)
-    start = _moment(options["since"], "--since", now, zone)
-    if start >= end:
-        raise click.UsageError(
-            f"--since ({start:%Y-%m-%d %H:%M}) must lie before --until ({end:%Y-%m-%d %H:%M} UTC)"
-        )
-    name = options["bucket"] or _by_itself(end - start)
-    every, about = _length(name)
-    refuse_too_many(end - start, about, name)
     try:
-        edges = bucket_edges(start, end, every, zone)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--bucket") from None
-    except OverflowError:
-        raise click.UsageError("--since lies before the calendar begins") from None
-    return Window(edges[0], end, name, tuple(edges), zone, options["zone"])
-
-
-def since(text: str, end: datetime, now: datetime) -> datetime:
-    """The moment that ``--since`` names, in UTC. Raises click.UsageError."""
-    start = _moment(text, "--since", now, UTC)
-    if start >= end:
-        raise click.UsageError(f"--since ({start:%Y-%m-%d %H:%M} UTC) must lie in the past")
-    return start
-
-
-def refuse_too_many(length: timedelta, about: timedelta, name: str) -> None:
-    """Refuse a bucket that makes too many points, and name the next larger one that does not."""
-    count = length // about + 1
-    if count <= MOST_BUCKETS:
-        return
-    fitting = next((s for s, long in SIZES.items() if length / long <= MOST_BUCKETS), None)
-    instead = f"take --bucket {fitting}" if fitting else "take a shorter window"
-    raise click.UsageError(
-        f"--bucket {name} makes {count:,} points of this window, more than {MOST_BUCKETS:,};"
-        f" {instead}"
-    )
-
-
-def _by_itself(length: timedelta) -> str:
-    return next((name for name, long in list(SIZES.items())[2:] if length / long <= _BY_ITSELF),
-                "1mo")  # fmt: skip
-
-
-def _zone(name: str) -> tzinfo:
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-    if name.upper() == "UTC":
-        return UTC
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise click.BadParameter(
-            f"{name!r} is not a time zone such as UTC or Europe/Berlin", param_hint="--tz"
-        ) from None
-
-
-def _moment(text: str, option: str, now: datetime, zone: tzinfo) -> datetime:
-    """A length before now, or a date (its midnight) or time in the zone."""
-    text = text.strip()
-    match = _AGO.fullmatch(text.lower())
-    try:
-        if match:
-            return now - float(match[1]) * _UNITS[match[2]]
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=zone)
-        moment = moment.astimezone(UTC)
-    except OverflowError:
-        raise click.BadParameter(f"{text!r} is too long ago", param_hint=option) from None
-    except ValueError:
-        raise click.BadParameter(
-            f"{text!r} is neither a length such as 12h, 90d or 1y nor a time such as 2026-03-01"
-            " or 2026-03-01T12:00Z", param_hint=option
-        ) from None  # fmt: skip
-    if moment > now:
-        raise click.BadParameter(
-            f"{text!r} lies in the future (it is {now:%Y-%m-%d %H:%M} UTC)", param_hint=option
-        )
-    return moment
-
-
-def _length(text: str) -> tuple[timedelta | Calendar, timedelta]:
-    """The length of a bucket, and about how long that is."""
-    from tracker.domain.series_buckets import Calendar
-
-    calendar = {"1d": Calendar.DAY, "day": Calendar.DAY, "24h": Calendar.DAY,
-                "1w": Calendar.WEEK, "week": Calendar.WEEK, "7d": Calendar.WEEK,
-                "1mo": Calendar.MONTH, "month": Calendar.MONTH}  # fmt: skip
-    about = {Calendar.DAY: "1d", Calendar.WEEK: "1w", Calendar.MONTH: "1mo"}
-    name = text.strip().lower()
-    if found := calendar.get(name):
-        return found, SIZES[about[found]]
-    match = _LENGTH.fullmatch(name)
-    if not match or match[2] in ("mo", "w") or not int(match[1]):
-        raise click.BadParameter(
-            f"{text!r} is not a length such as 15m, 1h, 6h, 1d, 1w or 1mo", param_hint="--bucket"
-        )
-    length = int(match[1]) * _UNITS[match[2]]
-    if timedelta(days=1) % length:
-        raise click.BadParameter(
-            f"{text} does not divide a day; take 15m, 1h, 6h, 1d, 1w or 1mo",
-            param_hint="--bucket",
-        )
-    return length, length
+        return window_of(options["since"], options["until"], options["bucket"], options["tz"], now)
+    except BadQuestion as error:
+        raise usage(error) from None

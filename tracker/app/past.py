@@ -1,0 +1,84 @@
+"""Answers about the past, on an open database: a job's cost over time, two GPUs over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from tracker.app.windows import Window, since_moment
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from tracker.app.root import App
+    from tracker.domain.job import Job
+    from tracker.report.cheapest import CheapestReport
+    from tracker.report.filters import Filters
+    from tracker.report.history.told import Told
+    from tracker.report.history.versus import Versus
+
+# What is only known for now; in a question about the past nobody asks for it.
+NOW_ONLY: Mapping[str, Any] = {
+    "min_network": None, "available": False, "max_age": None, "include_stale": False, "as_of": None,
+}  # fmt: skip
+
+
+def history_on(
+    connection: psycopg.Connection[Any], app: App, job: Job, filters: Filters, window: Window,
+    options: Mapping[str, Any], now: datetime,
+) -> Told:  # fmt: skip
+    """The answer from what an open database holds, with the live one where the window ends now."""
+    from tracker.report.health import check_providers, check_tiers
+    from tracker.report.history.answer import Question, history_report
+    from tracker.report.history.bucketed import Stat
+    from tracker.report.history.told import told
+    from tracker.report.measured import measured
+
+    check_providers(connection, filters.providers)
+    check_tiers(connection, filters.tiers)
+    if not options["hours_texts"]:
+        job = measured(connection, job)
+    names = filters.gpus or (tuple(job.hours) if job.task is None else ())
+    question = Question(
+        job, filters._replace(gpus=names), window.start, window.end,
+        groups=names, per=options["per"],
+        estimates="latest" if options["hours_texts"] else options["estimates"],
+    )  # fmt: skip
+    report = history_report(connection, question, app.catalogue, now)
+    live = None
+    if window.end == now:
+        live = _live(connection, app, job, filters, options)
+    return told(report, app.catalogue, window.edges, Stat(options["stat"]), options["below"], live)
+
+
+def _live(
+    connection: psycopg.Connection[Any], app: App, job: Job, filters: Filters,
+    options: Mapping[str, Any],
+) -> CheapestReport:  # fmt: skip
+    """The answer of ``gpucost cheapest`` to the same question."""
+    from tracker.app.questions import answer_on
+
+    asked = {**options, **NOW_ONLY, "compare": None, "show_all": True, "top": None}
+    return answer_on(connection, app, job, filters, asked)
+
+
+def versus_on(
+    connection: psycopg.Connection[Any], app: App, job: Job, names: tuple[str, str],
+    filters: Filters, options: Mapping[str, Any],
+) -> Versus:  # fmt: skip
+    """The two GPUs since the time that the options name. Raises BadQuestion."""
+    from tracker.report.history.answer import Question, history_report
+    from tracker.report.history.versus import versus
+    from tracker.report.measured import measured
+
+    now = datetime.now(UTC)
+    end = options["as_of"] or now
+    if not options["hours_texts"]:
+        job = measured(connection, job)
+    question = Question(
+        job, filters._replace(gpus=names), since_moment(options["since"], end, now), end, names,
+        estimates="latest" if options["hours_texts"] else options["estimates"],
+    )  # fmt: skip
+    report = history_report(connection, question, app.catalogue, now)
+    return versus(report, *names)
