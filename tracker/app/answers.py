@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracker.app import asked, kept, questions
 from tracker.app.asked import BadQuestion, Parameter
-from tracker.app.jobs import job_names
+from tracker.app.jobs import ListedJob, job_names, listed_jobs
 from tracker.app.root import App, NothingRecorded
-from tracker.domain.job import Job, JobError, is_slice
+from tracker.domain.job import Job, is_slice
 from tracker.domain.pareto import Goal
 
 if TYPE_CHECKING:
     import psycopg
 
+    from tracker.app.standing import AlertsReport
     from tracker.report.cheapest import CheapestReport
     from tracker.report.compare import CompareReport
     from tracker.report.estimates import OnGpu
@@ -97,15 +98,6 @@ class EstimateReport(NamedTuple):
     job: Job
     found: list[OnGpu]
     remark: str | None
-
-
-class ListedJob(NamedTuple):
-    """A job known by name; ``job`` is None and ``problem`` says why for one that cannot be used."""
-
-    name: str
-    origin: str  # "built in" or "kept"
-    job: Job | None
-    problem: str | None
 
 
 class Answers:
@@ -217,6 +209,16 @@ class Answers:
         """Every job that is known by name."""
         return list(listed_jobs(self.app))
 
+    def alerts(self, question: Question) -> AlertsReport:
+        """How every alert rule stands."""
+        from tracker.app.standing import alerts_report
+
+        try:
+            with self._reading() as connection:
+                return alerts_report(self.app, connection, question.now)
+        except NothingRecorded:
+            return alerts_report(self.app, None, question.now)
+
     def job(self, name: str) -> Job:
         """The job of a name. Raises JobError."""
         return self._named(name)
@@ -255,14 +257,3 @@ class Answers:
         if not names:
             return None
         return frozenset().union(*(self.app.catalogue.select(name) for name in names))
-
-
-def listed_jobs(app: App) -> Iterable[ListedJob]:
-    """Every job that is known by name: where it comes from, and why one cannot be used."""
-    for name in job_names():
-        yield ListedJob(name, "built in", app.job(name), None)
-    for name in kept.names(app):
-        try:
-            yield ListedJob(name, "kept", app.job(name), None)
-        except JobError as error:
-            yield ListedJob(name, "kept", None, str(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +24,26 @@ MAX_CONFIG_BYTES = 2 * 2**20  # a model's config.json
 def job_names() -> list[str]:
     """The built-in jobs."""
     return [Path(name).stem for name in data.names("jobs", ".toml")]
+
+
+class ListedJob(NamedTuple):
+    """A job known by name; ``job`` is None and ``problem`` says why for one that cannot be used."""
+
+    name: str
+    origin: str  # "built in" or "kept"
+    job: Job | None
+    problem: str | None
+
+
+def listed_jobs(app: App) -> Iterator[ListedJob]:
+    """Every job that is known by name: where it comes from, and why one cannot be used."""
+    for name in job_names():
+        yield ListedJob(name, "built in", app.job(name), None)
+    for name in kept.names(app):
+        try:
+            yield ListedJob(name, "kept", app.job(name), None)
+        except JobError as error:
+            yield ListedJob(name, "kept", None, str(error))
 
 
 def find_job(reference: str, app: App) -> Job:

@@ -8,11 +8,13 @@ from typing import Any
 import click
 
 from tracker.app import App
+from tracker.app.jobs import listed_jobs
 from tracker.cli import keeping, render
 from tracker.cli.cheapest import readable
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_USAGE, Exit
 from tracker.cli.options import Positive
 from tracker.domain.job import Job, JobError, RuntimeEstimate
+from tracker.report.shapes.jobs import document, kind, listed_row
 
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
 _OUTPUT = click.option(
@@ -36,18 +38,14 @@ def jobs() -> None:
 @click.pass_obj
 def list_(obj: dict[str, Any], output: str) -> None:
     """The jobs known by name: the built-in ones, and those that you keep."""
-    found = list(keeping.listed(App(obj["config"])))
+    found = list(listed_jobs(App(obj["config"])))
     if output == "json":
-        rows = [
-            {"job": name, "kind": None if job is None else _kind(job), "from": origin,
-             "title": None if job is None else job.title, "problem": problem}
-            for name, origin, job, problem in found
-        ]  # fmt: skip
+        rows = [listed_row(*one) for one in found]
         render.print_json({"jobs": rows})
         return
     cells = [
         [name, render.DASH, origin, f"cannot be used: {problem}"] if job is None
-        else [name, _kind(job), origin, job.title]
+        else [name, kind(job), origin, job.title]
         for name, origin, job, problem in found
     ]  # fmt: skip
     render.print_table(_COLUMNS, cells)
@@ -91,7 +89,7 @@ def show(obj: dict[str, Any], job: str, output: str) -> None:
     runs, remark = keeping.measurements(app, found)
     measured = keeping.measured_values(found, runs)
     if output == "json":
-        render.print_json({**_document(found), "measurements": measured, "remark": remark})
+        render.print_json({**document(found), "measurements": measured, "remark": remark})
         return
     _show(found)
     if measured:
@@ -109,7 +107,7 @@ def _show(found: Job) -> None:
     if found.description:
         render.say(found.description)
     for section in ("needs", "workload", "limits"):
-        values = _document(found)[section]
+        values = document(found)[section]
         if values:
             render.say()
             render.say(section.capitalize())
@@ -200,60 +198,13 @@ def _read(app: App, name: str) -> Job:
         raise Exit(EXIT_USAGE, str(error)) from None
 
 
-def _kind(job: Job) -> str:
-    return job.task.kind if job.task is not None else "hours"
-
-
 def _summary(app: App, job: Job) -> str:
     """The kind, and on how many of the usual GPUs it has hours."""
     from tracker.report.estimates import estimates, gpu_keys
 
     found = estimates(job, gpu_keys((), job, app.catalogue), app.catalogue)
     runs = sum(isinstance(on.hours, RuntimeEstimate) for on in found)
-    return f"{_kind(job)}, hours on {runs} of {render.counted(len(found), 'GPU')} tried"
-
-
-def _document(job: Job) -> dict[str, Any]:
-    needs = {
-        "gpus_needed": job.gpus_needed if job.task is None or job.count_given else None,
-        "min_vram_gb": job.min_vram_gb, "disk_gb": job.disk_gb or None,
-        "egress_gb": job.egress_gb or None, "setup_hours": job.setup_hours or None,
-    }  # fmt: skip
-    limits = job.limits._asdict() if job.limits is not None else {}
-    return {
-        "name": job.name,
-        "title": job.title,
-        "description": job.description,
-        "kind": _kind(job),
-        "needs": {k: v for k, v in needs.items() if v is not None},
-        "workload": _workload(job),
-        "limits": {k: v for k, v in limits.items() if v not in (None, (), False)},
-        "hours": {
-            gpu: {
-                "hours": render.quantity(h.hours), "gpus": h.gpus, "basis": h.basis,
-                "lower_bound": h.lower_bound, "note": h.note, "source": h.source,
-            }
-            for gpu, h in job.hours.items()
-        },
-    }  # fmt: skip
-
-
-def _workload(job: Job) -> dict[str, Any]:
-    """The workload's fields that say something, the model by its sizes."""
-    if job.task is None:
-        return {}
-    from dataclasses import fields
-
-    out: dict[str, Any] = {"kind": job.task.kind}
-    for field in fields(job.task.workload):
-        value = getattr(job.task.workload, field.name)
-        if field.name == "model":
-            out |= {"model": value.name, "parameters": value.params}
-        elif value is not None and not field.name.startswith("reference"):
-            out[field.name] = value
-    if job.task.service_hours is not None:
-        out["service_hours"] = job.task.service_hours
-    return out
+    return f"{kind(job)}, hours on {runs} of {render.counted(len(found), 'GPU')} tried"
 
 
 def _shown(value: Any) -> str:

@@ -16,18 +16,6 @@ if TYPE_CHECKING:
     from tracker.report.estimates import OnGpu
 
 MOST_GPUS = 64  # 8 machines of 8, the most that answers try
-BUILT_IN, KEPT = "built in", "kept"
-
-
-def listed(app: App) -> Iterator[tuple[str, str, Job | None, str | None]]:
-    """Every job that is known by name: where it comes from, and why one cannot be used."""
-    for name in job_names():
-        yield name, BUILT_IN, app.job(name), None
-    for name in kept.names(app):
-        try:
-            yield name, KEPT, app.job(name), None
-        except JobError as error:
-            yield name, KEPT, None, str(error)
 
 
 def add(app: App, references: Sequence[str], name: str | None, *, replace: bool) -> Iterable[str]:

@@ -24,19 +24,12 @@ from tracker.domain.gpu import UnknownGpu
 from tracker.domain.job import is_slice
 from tracker.domain.money import HOURS_PER_MONTH
 from tracker.report.shapes import words
+from tracker.report.shapes.rows import OFFER_COLUMNS as COLUMNS
 
 if TYPE_CHECKING:
     from tracker.report.filters import Filters
 
 DEFAULT_TOP = 25
-COLUMNS = (
-    "offer", "gpu", "gpus", "provider", "region", "country", "tier", "market",
-    "price_usd_per_gpu_hour", "price_usd_per_machine_hour", "vram_gb", "vcpus", "ram_gib",
-    "interconnect", "dedicated", "reliability", "availability", "stock_label", "age_seconds",
-    "stale", "valid_as_of", "commitment_hours", "billing_increment_seconds", "disk_included_gb",
-    "disk_usd_per_gb_hour", "egress_usd_per_gb", "price_native", "currency", "price_unit",
-    "native_id", "source", "seen_at",
-)  # fmt: skip
 QUARANTINE_COLUMNS = (
     "offer", "gpu", "gpus", "provider", "region", "tier", "market", "price_usd_per_machine_hour",
     "gate", "reason", "confirmations", "releasable", "first_seen_at", "last_seen_at",
@@ -92,8 +85,9 @@ def offers(obj: dict[str, Any], /, **options: Any) -> None:
 
 def _offers(app: App, filters: Filters, options: dict[str, Any]) -> None:
     from tracker.report.asked import ask
-    from tracker.report.filters import STALE, is_stale, nothing_left, select
+    from tracker.report.filters import nothing_left
     from tracker.report.health import check_providers, check_tiers
+    from tracker.report.listing import offers_report
     from tracker.store import reads
 
     as_of = options["as_of"]
@@ -107,32 +101,25 @@ def _offers(app: App, filters: Filters, options: dict[str, Any]) -> None:
         asked = ask(connection, filters, wanted, now, as_of)
         asked = app.with_owned(asked, wanted, now, past=as_of is not None)
         begins = None if asked.total else reads.first_poll_at(connection)
-    selection = select(
-        asked.offers, filters, app.catalogue, now,
-        total_offers=asked.total, left_out=asked.left_out, shelves=asked.shelves,
-    )  # fmt: skip
-    kept = sorted(selection.kept, key=_order)
-    shown = kept if options["show_all"] else kept[: options["top"]]
-    rows = [bills.offer_row(o, now, is_stale(o, now)) for o in shown]
-    footer = render.footer(len(kept), asked.total, selection.excluded)
+    found = offers_report(asked, filters, app.catalogue, now, begins)
+    rows = found.rows(None if options["show_all"] else options["top"])
+    footer = render.footer(len(found.offers), asked.total, found.excluded)
     if options["output"] in ("table", "wide"):
         if rows:
             _table(rows, wide=options["output"] == "wide")
             render.say()
             for line in _marks(rows):
                 render.say(line)
-        if len(kept) > len(shown):
-            render.say(f"{len(kept) - len(shown):,} more; --all shows them")
+        if len(found.offers) > len(rows):
+            render.say(f"{len(found.offers) - len(rows):,} more; --all shows them")
         render.say(footer)
     else:
-        document = {"as_of": now, "filters": filters.echo(), "offers_total": asked.total,
-                    "offers_matching": len(kept), "excluded": dict(selection.excluded)}  # fmt: skip
-        render.print_rows(options["output"], rows, COLUMNS, document, footer)
-    if not kept:
-        if selection.excluded[STALE]:
+        render.print_rows(options["output"], rows, COLUMNS, found.document(), footer)
+    if not found.offers:
+        if found.only_stale:
             raise Exit(EXIT_ONLY_STALE, "only stale prices match; poll again, or --include-stale")
         since = f"; history begins at {render.iso(begins)}" if begins else ""
-        raise Exit(EXIT_NO_MATCH, nothing_left(selection.excluded) + since)
+        raise Exit(EXIT_NO_MATCH, nothing_left(found.excluded) + since)
 
 
 def _keys(app: App, filters: Filters) -> frozenset[str] | None:
@@ -140,11 +127,6 @@ def _keys(app: App, filters: Filters) -> frozenset[str] | None:
     if not filters.gpus:
         return None
     return frozenset().union(*(app.catalogue.select(name) for name in filters.gpus))
-
-
-def _order(o: Any) -> tuple[Any, ...]:
-    return (Decimal(o.price_micro_usd) / o.gpu_count, o.price_micro_usd, o.provider,
-            o.region or "", o.native_id, o.key)  # fmt: skip
 
 
 def _table(rows: list[dict[str, Any]], *, wide: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -12,10 +11,6 @@ from tracker.cli import render
 from tracker.cli.exits import EXIT_NO_MATCH, Exit
 from tracker.cli.options import output_option
 
-COLUMNS = (
-    "provider", "kind", "last_ok_at", "age_seconds", "stale", "last_status", "last_error",
-    "consecutive_failures", "offers", "quarantined", "rejected", "unmapped", "unchanged_since",
-)  # fmt: skip
 UNMAPPED_COLUMNS = ("provider", "name", "vram", "rows", "sample", "first_seen_at", "last_seen_at")
 
 _TABLE = (
@@ -47,20 +42,15 @@ def providers(obj: dict[str, Any], unmapped: bool, output: str) -> None:
 
 
 def _health(app: App, output: str) -> None:
-    from tracker import registry
-    from tracker.report.health import provider_health
+    from tracker.app.answers import Answers, Question
+    from tracker.report.listing import PROVIDER_COLUMNS
 
-    now = datetime.now(UTC)
-    with app.reading() as connection:
-        health = provider_health(connection, now)
-    rows = [h.as_dict(now) for h in health]
-    known = {r["provider"] for r in rows}
-    never = [name for name in registry.names() if name not in known]
+    found = Answers(app).providers(Question.of("providers"))
+    now, never = found.now, found.never
     if output not in ("table", "wide"):
-        rows += [dict.fromkeys(COLUMNS) | {"provider": name, "last_status": "never polled"}
-                 for name in never]  # fmt: skip
-        render.print_rows(output, rows, COLUMNS, {"as_of": now})
+        render.print_rows(output, found.rows(), PROVIDER_COLUMNS, found.document())
         return
+    rows = [h.as_dict(now) for h in found.health]
     lines = [
         [
             r["provider"], render.age(r["last_ok_at"], now) if r["last_ok_at"] else "never",

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
-from tracker.app import App, NothingRecorded
+from tracker.app import App, NothingRecorded, standing
+from tracker.app.standing import RUN_DAEMON as RUN_DAEMON
 from tracker.cli import render
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_USAGE, Exit
+from tracker.report.shapes.texts import moment as moment
 
 if TYPE_CHECKING:
     import psycopg
     from sqlalchemy import Engine
 
-    from tracker.alert.rules import Rule, RuleProblem
+    from tracker.alert.rules import Rule
     from tracker.store.alerts import StoredRule
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
-RUN_DAEMON = "not evaluated yet; run: gpucost daemon"
 
 _SIDES = (
     render.Column("SIDE"), render.Column("COST", right=True), render.Column("HOURS", 3, right=True),
@@ -32,28 +32,8 @@ _SIDES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Configured:
-    """The rules of a configuration: by name, what is wrong with others, and those turned off."""
-
-    rules: Mapping[str, Rule]
-    problems: tuple[RuleProblem, ...]
-    off: tuple[str, ...]
-
-    @classmethod
-    def of(cls, app: App, providers: Collection[str] | None = None) -> Configured:
-        """Those of *app*. *providers*, where given, are all that a rule may name."""
-        from tracker.alert.rules import shipped_rules
-
-        rules, problems = app.alert_rules(providers)
-        named = shipped_rules().keys() | app.settings.alerts.rules.keys()
-        off = named - {rule.name for rule in rules} - {problem.rule for problem in problems}
-        return cls({rule.name: rule for rule in rules}, problems, tuple(sorted(off)))
-
-    @property
-    def names(self) -> set[str]:
-        """Every rule that is written down, whatever is wrong with it."""
-        return {*self.rules, *self.off, *(problem.rule for problem in self.problems)}
+class Configured(standing.Configured):
+    """The same, with rules that a command names."""
 
     def rule(self, name: str, *, kept: Collection[str] = ()) -> Rule:
         """The rule called *name*. Raises Exit for one that is wrong, turned off or unknown.
@@ -129,11 +109,6 @@ def ratio(value: Any) -> str:
         return render.number(round(Decimal(str(value)), 4)) if value is not None else render.DASH
     except (InvalidOperation, ValueError):
         return str(value)
-
-
-def moment(at: datetime | None) -> str:
-    """A time for people, in UTC, to the minute."""
-    return render.DASH if at is None else at.strftime("%Y-%m-%d %H:%M")
 
 
 def time_of(text: Any) -> datetime | None:

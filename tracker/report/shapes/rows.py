@@ -25,6 +25,14 @@ COLUMNS = (
     "low_usd", "high_usd", "tie", "done_hours", "unbeaten",
 )  # fmt: skip
 
+OFFER_COLUMNS = (
+    "offer", "gpu", "gpus", "provider", "region", "country", "tier", "market",
+    "price_usd_per_gpu_hour", "price_usd_per_machine_hour", "vram_gb", "vcpus", "ram_gib",
+    "interconnect", "dedicated", "reliability", "availability", "stock_label", "age_seconds",
+    "stale", "valid_as_of", "commitment_hours", "billing_increment_seconds", "disk_included_gb",
+    "disk_usd_per_gb_hour", "egress_usd_per_gb", "price_native", "currency", "price_unit",
+    "native_id", "source", "seen_at",
+)  # fmt: skip
 _QUANTITIES = ("vcpus", "ram_gib", "disk_included_gb", "disk_gb", "network_down_mbps",
                "network_up_mbps", "reliability", "max_duration_hours")  # fmt: skip
 

@@ -75,6 +75,11 @@ def usd_text(value: Decimal | None) -> str | None:
     return number(value.quantize(Decimal("0.000001"), ROUND_HALF_EVEN))
 
 
+def moment(at: datetime | None) -> str:
+    """A time for people, in UTC, to the minute."""
+    return DASH if at is None else at.strftime("%Y-%m-%d %H:%M")
+
+
 def count(value: Decimal | int | None) -> str:
     """A plain number for people."""
     if value is None:
