@@ -23,7 +23,7 @@ HOURS = f"{LEFT}=12,{RIGHT}=4"
 ASKED = f"--hours {HOURS} --gpu {LEFT},{RIGHT} --market spot --region us-central1"
 START, END = datetime(2024, 9, 19, tzinfo=UTC), datetime(2026, 8, 1, tzinfo=UTC)
 EVERY_MONTHS = 2
-_FILES = ("prices.csv", "prices.toml", "gpucost.toml")
+_FILES = ("prices.csv", "prices.toml", "settings.toml")
 # What of the environment still counts: how to run the embedded server.
 _KEPT = ("GPUCOST_POSTGRES_BINDIR", "GPUCOST_POSTGRES_USER")
 
@@ -55,8 +55,7 @@ def demo_app(folder: Path) -> App:
     env |= {name: os.environ[name] for name in _KEPT if name in os.environ}
     env["GPUCOST_DATA_DIR"] = str(folder)
     with _files() as files:
-        (files / "gpucost.toml").touch()
-        app = App(files / "gpucost.toml", env)
+        app = App(files / "settings.toml", env)
         _ = app.boot, app.settings  # read now: the file is a packaged one, perhaps in a zip
     return app
 

@@ -1,0 +1,164 @@
+"""`gpucost import` on the command line: its report, exit codes, and what it says of mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.harness import run
+from tests.importing.test_traps import PLAIN, ROW
+from tracker.store.engine import connect
+
+HEADER = ",".join(ROW)
+GOOD = ",".join(ROW.values())
+FREE = ",".join((ROW | {"usd": "0.00"}).values())
+
+
+@pytest.fixture
+def folder(tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a table of two rows, of which one is no price, and its mapping."""
+    monkeypatch.setenv("GPUCOST_DATABASE_URL", database_url)
+    (tmp_path / "table.csv").write_text(f"{HEADER}\n{GOOD}\n{FREE}\n")
+    (tmp_path / "mapping.toml").write_text(PLAIN)
+    return tmp_path
+
+
+ASKED = ("import", "csv", "table.csv", "--mapping", "mapping.toml")
+
+
+def rows(url: str, statement: str) -> list[tuple[object, ...]]:
+    with connect(url, autocommit=True) as connection:
+        return connection.execute(statement).fetchall()
+
+
+def test_the_report_of_a_dry_run(folder: Path, database_url: str) -> None:
+    done = run(*ASKED, "--dry-run")
+    assert done.code == 0
+    assert done.lines == [
+        "2 rows read, 1 price kept, 1 refused",
+        "1 day from 2026-06-01 to 2026-06-01",
+        "providers: aws 1",
+        "GPUs: H100-80GB 1",
+        "refused:",
+        "  1 price of zero: sold out, or not offered",
+        f"      such as row 2: {FREE}",
+        "dry run: nothing was written",
+    ]
+    assert done.err == "", "no bar where nobody watches"
+    for table in ("import_run", "provider", "offer", "price_span"):
+        assert rows(database_url, f"SELECT count(*) FROM {table}") == [(0,)]  # noqa: S608
+
+
+def test_an_import_and_the_same_once_more(folder: Path, database_url: str) -> None:
+    first = run(*ASKED, "-o", "json").json()
+    assert (first["rows"], first["kept"], first["spans"], first["repeated"]) == (2, 1, 1, False)
+    assert first["refused"] == [
+        {"reason": "price of zero: sold out, or not offered", "rows": 1, "sample": f"row 2: {FREE}"}
+    ]
+    assert first["providers"] == {"aws": 1}
+    again = run(*ASKED)
+    assert again.lines[-1] == "imported before, with the same content: nothing to do"
+    assert rows(database_url, "SELECT count(*) FROM price_span") == [(1,)]
+
+
+def test_a_terminal_sees_how_far_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+
+    from tracker.cli import import_
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    with import_._progress("importing csv") as progress:
+        progress(1, 2, "20,000 rows")
+    assert "importing csv: 20,000 rows" in screen.getvalue()
+
+
+def test_providers_and_offers_go_on_with_an_import_beside_them(folder: Path) -> None:
+    assert run(*ASKED).code == 0
+    listed = {row["provider"]: row for row in run("providers", "-o", "json").json()["rows"]}
+    assert listed["import-plain"]["kind"] == "import"
+    assert not listed["import-plain"]["stale"], "nobody polls it: it cannot be late"
+    found = run("offers", "--as-of", "2026-06-02", "-o", "json")
+    assert [row["provider"] for row in found.json()["rows"]] == ["aws"]
+    assert found.json()["rows"][0]["source"] == "import-plain"
+    assert run("offers", "--as-of", "2026-06-10").code == 3, "after eight days it is not known"
+    assert run("doctor").code in (0, 2)
+
+
+def test_a_file_of_which_nothing_can_be_kept(folder: Path) -> None:
+    (folder / "table.csv").write_text(f"{HEADER}\n{FREE}\n")
+    done = run(*ASKED)
+    assert done.code == 3
+    assert "no row of it could be kept" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("csv", "nowhere.csv"), "nowhere.csv: no such file or folder"),
+        (("csv", "."), "a folder; name the file"),
+        (("csv", "table.csv"), "describe it with --mapping FILE"),
+        (("gpuhunt", ".", "--mapping", "mapping.toml"), "--mapping is for tables"),
+        (("csv", "table.csv", "--at", "2026-01-01"), "--at is for skypilot"),
+        (("skypilot", "."), "say --at TIME"),
+        (("csv", "table.csv", "--since", "2026-02-01", "--until", "2026-01-01"), "must lie before"),
+        (("csv", "table.csv", "--name", "Not Fine"), "small letters"),
+        (("excel", "table.xls"), "excel"),
+        (("parquet", "table.csv", "--mapping", "mapping.toml"), "not Parquet"),
+        (("ndjson", "table.csv", "--mapping", "mapping.toml"), "not a line of JSON"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_imported_is_one_line(
+    folder: Path, arguments: tuple[str, ...], complaint: str
+) -> None:
+    if arguments[0] == "parquet":
+        pytest.importorskip("pyarrow")
+    done = run("import", *arguments)
+    assert done.code == 2
+    assert complaint in done.complaint
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ('price_per = "machine"', 'price_per = "month"', "source.price_per: one of machine, gpu"),
+        ('holds = "8d"', "", "source.holds: how long a price holds"),
+        ('holds = "8d"', 'holds = "10y"', "source.holds"),
+        ('currency = "USD"', "", "source.currency"),
+        ('name = "plain"', 'name = "My data"', "source.name"),
+        ('seller = "provider"', "", "columns.seller: missing"),
+        ('seller = "provider"', 'seler = "provider"', "columns.seler: not known"),
+        ('price = "usd"', 'price = "euros"', "no column euros, which the mapping names"),
+        ("[columns]", '[constants]\ngpu = "H100"\n[columns]', "columns.gpu says it already"),
+        ("[columns]", '[strip]\nid = "("\n[columns]', "strip.id: no regular expression"),
+        ("[columns]", '[[unit]]\nfrom = "2026"\n[columns]', "unit 1: from: a moment"),
+        ("[columns]", "[rates]\nEUR = 1.08\n[columns]", "rates.EUR"),
+        ("[columns]", '[markets]\nod = "black"\n[columns]', "markets.od: one of on_demand"),
+        ('holds = "8d"', 'holds = "8d"\nzone = "Mars/Olympus"', "no time zone"),
+        ("[source]", "[source", "not TOML"),
+    ],
+)
+def test_a_mistake_in_a_mapping_names_the_key(
+    folder: Path, old: str, new: str, complaint: str
+) -> None:
+    assert old in PLAIN
+    (folder / "mapping.toml").write_text(PLAIN.replace(old, new, 1))
+    done = run(*ASKED)
+    assert done.code == 2
+    assert complaint in done.complaint
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\xff\xfe\x00", b"\x1f\x8b\x08\x00broken", b"a\nb\n", b'"' + b"x" * 2_000_000]
+)
+def test_a_file_of_rubbish_is_one_line(folder: Path, body: bytes) -> None:
+    (folder / "table.csv").write_bytes(body)
+    done = run(*ASKED)
+    assert done.code == 2
+    assert "table.csv" in done.complaint
