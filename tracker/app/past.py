@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tracker.domain.job import Job
     from tracker.report.cheapest import CheapestReport
     from tracker.report.filters import Filters
+    from tracker.report.history.answer import EstimateVersion
     from tracker.report.history.told import Told
     from tracker.report.history.versus import Versus
 
@@ -43,7 +44,7 @@ def history_on(
     question = Question(
         job, filters._replace(gpus=names), window.start, window.end,
         groups=names, per=options["per"],
-        estimates="latest" if options["hours_texts"] else options["estimates"],
+        estimates=_estimates(job, options),
     )  # fmt: skip
     report = history_report(connection, question, app.catalogue, now)
     live = None
@@ -63,6 +64,15 @@ def _live(
     return answer_on(connection, app, job, filters, asked)
 
 
+def _estimates(job: Job, options: Mapping[str, Any]) -> EstimateVersion:
+    """What is on record is of the job as it is: one that the options change has no versions."""
+    counted = options["gpus"] is not None and job.task is not None
+    if options["hours_texts"] or options.get("deadline") is not None or counted:
+        return "latest"
+    version: EstimateVersion = options["estimates"]
+    return version
+
+
 def versus_on(
     connection: psycopg.Connection[Any], app: App, job: Job, names: tuple[str, str],
     filters: Filters, options: Mapping[str, Any],
@@ -78,7 +88,7 @@ def versus_on(
         job = measured(connection, job)
     question = Question(
         job, filters._replace(gpus=names), since_moment(options["since"], end, now), end, names,
-        estimates="latest" if options["hours_texts"] else options["estimates"],
+        estimates=_estimates(job, options),
     )  # fmt: skip
     report = history_report(connection, question, app.catalogue, now)
     return versus(report, *names)

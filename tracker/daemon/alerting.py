@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tracker.alert.deliver import Deliverer, Pace
 from tracker.alert.engine import AlertEngine
+from tracker.alert.estimates import EstimateKeeper
 from tracker.daemon.database import Link
 from tracker.daemon.outages import Outages
 from tracker.daemon.plan import Plan
@@ -45,7 +46,7 @@ class Alerting:
         self._wake, self._stop = asyncio.Event(), asyncio.Event()
         self._sent_beat = -BEATS_APART_S
         self._tasks: list[asyncio.Task[None]] = []
-        self._alerts = self._engine()
+        self._alerts, self._estimates = self._engine(), self._keeper()
 
     def start(self) -> None:
         """Begin, with what the last term left."""
@@ -80,7 +81,7 @@ class Alerting:
     def follow(self, plan: Plan) -> None:
         """Go by other rules and channels from now on."""
         self._plan = plan
-        self._alerts = self._engine()
+        self._alerts, self._estimates = self._engine(), self._keeper()
         self._deliverer.reload(plan.channels, templates(plan))
         self._wake.set()
 
@@ -98,6 +99,7 @@ class Alerting:
         began = time.monotonic()
         try:
             found = await asyncio.to_thread(self._alerts.evaluate, self._utc_now())
+            await asyncio.to_thread(self._estimates.record, self._utc_now())
         except StoreError as error:
             self._trouble("alerts", error)
             return False
@@ -157,6 +159,12 @@ class Alerting:
             self._link.engine, plan.rules, plan.app.catalogue,
             guard=self._link.leadership.guard, sources=plan.polled.keys(), broken=plan.broken,
         )  # fmt: skip
+
+    def _keeper(self) -> EstimateKeeper:
+        plan = self._plan
+        return EstimateKeeper(
+            self._link.engine, plan.rules, plan.app.catalogue, self._link.leadership.guard
+        )
 
     def _trouble(self, what: str, error: StoreError) -> None:
         self._outages.store_failed(what, error)
