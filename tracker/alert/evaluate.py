@@ -40,7 +40,7 @@ from tracker.domain.rule.types import Health, Sample
 from tracker.report.costing import End
 from tracker.store.status import StoredProvider
 
-__all__ = ["Evaluation", "evaluate"]
+__all__ = ["Evaluation", "evaluate", "judged_by"]
 
 # Worst first: what is said of two sides that cannot be believed for different reasons.
 _WORST = (Health.ERROR, Health.NO_DATA, Health.STALE, Health.SUSPECT)
@@ -175,9 +175,7 @@ def _against(rule: Rule, snapshot: Snapshot, now: datetime, one: str, other: str
         rule, found, snapshot, now, other, certain=False, job=job,
         end="low" if conservative else None,
     )  # fmt: skip
-    bad = _worst(left, right)
-    sample = bad or _judged(rule, left, ratio(left.usd, right.usd), right)
-    return Evaluation(rule, now, sample, left, right)
+    return Evaluation(rule, now, _of_sides(rule, left, right), left, right)
 
 
 def fastest(job: Job, keys: frozenset[str], catalogue: Catalogue) -> Job:
@@ -192,6 +190,30 @@ def fastest(job: Job, keys: frozenset[str], catalogue: Catalogue) -> Job:
         if gpu is not None and key not in hours and gpu.family in hours:
             hours[key] = hours[gpu.family]
     return replace(job, hours=hours)
+
+
+def _of_sides(rule: Rule, left: Side, right: Side) -> Sample:
+    return _worst(left, right) or _judged(rule, left, ratio(left.usd, right.usd), right)
+
+
+def _of_number(rule: Rule, left: Side, usd: Decimal) -> Sample:
+    return _worst(left) or _judged(rule, left, ratio(left.usd, usd), None)
+
+
+def judged_by(rule: Rule, e: Evaluation) -> Evaluation:
+    """*e* as *rule* judges it, which is the same rule with another policy.
+
+    What is not wholly known counts only while it does not decide, and the margins say when it does.
+    """
+    if e.left is None:
+        return replace(e, rule=rule)
+    match rule.condition:
+        case CostBelow(_, usd) | PriceBelow(_, usd):
+            return replace(e, rule=rule, sample=_of_number(rule, e.left, usd))
+        case CostAgainstCost() | CostDrops() if e.right is not None:
+            return replace(e, rule=rule, sample=_of_sides(rule, e.left, e.right))
+        case _:
+            return replace(e, rule=rule)
 
 
 def _judged(rule: Rule, left: Side, value: Decimal, right: Side | None) -> Sample:
@@ -215,8 +237,7 @@ def _is_drop(rule: Rule) -> bool:
 
 
 def _below(rule: Rule, now: datetime, left: Side, usd: Decimal) -> Evaluation:
-    sample = _worst(left) or _judged(rule, left, ratio(left.usd, usd), None)
-    return Evaluation(rule, now, sample, left)
+    return Evaluation(rule, now, _of_number(rule, left, usd), left)
 
 
 def _drops(rule: Rule, snapshot: Snapshot, now: datetime, selection: str, past: Past) -> Evaluation:
@@ -245,8 +266,7 @@ def _drops(rule: Rule, snapshot: Snapshot, now: datetime, selection: str, past: 
         (), (), found.excluded.copy(),
     )  # fmt: skip
     right = _billed(rule, then, snapshot, past.at, f"{selection} on {day}", certain=True)
-    sample = _worst(left, right) or _judged(rule, left, ratio(left.usd, right.usd), right)
-    return Evaluation(rule, now, sample, left, right)
+    return Evaluation(rule, now, _of_sides(rule, left, right), left, right)
 
 
 def _counts(p: StoredProvider, now: datetime) -> bool:

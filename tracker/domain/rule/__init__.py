@@ -9,7 +9,7 @@ from tracker.domain.rule.condition import (
     selections_of,
 )
 from tracker.domain.rule.machine import acknowledge, edited, step, step_for
-from tracker.domain.rule.replay import replay
+from tracker.domain.rule.replay import Look, replay, replay_looks
 from tracker.domain.rule.state import Firing, State
 from tracker.domain.rule.types import SILENT_KINDS, Event, Health, Kind, Phase, Policy, Sample
 
@@ -21,6 +21,7 @@ __all__ = [
     "Firing",
     "Health",
     "Kind",
+    "Look",
     "Margins",
     "Phase",
     "Policy",
@@ -31,6 +32,7 @@ __all__ = [
     "parse",
     "policy_for",
     "replay",
+    "replay_looks",
     "selections_of",
     "step",
     "step_for",

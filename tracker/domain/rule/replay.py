@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import pairwise
+from typing import NamedTuple, TypeVar
 
-from tracker.domain.rule.machine import step
+from tracker.domain.rule.machine import Step, step
 from tracker.domain.rule.state import ZERO, State
 from tracker.domain.rule.turn import utc
 from tracker.domain.rule.types import Event, Health, Phase, Policy, Sample
@@ -55,6 +58,46 @@ def replay(
     return events
 
 
+S = TypeVar("S")
+
+
+class Look(NamedTuple):
+    """An evaluation of the past: when, and how long a time without good data may then be."""
+
+    at: datetime
+    max_gap: timedelta
+
+
+def replay_looks(
+    policy: Policy,
+    looks: Sequence[Look],
+    seen: Sequence[S],
+    sample_of: Callable[[S, State], Sample],
+    *,
+    by: Step = step,
+) -> Iterator[Event]:
+    """The events of a rule that was evaluated at each of *looks*, in their order.
+
+    *seen* holds what was there to see, for each look; the same object again means that nothing had
+    changed, and looks at which nothing can come of that are passed over. *sample_of* makes a sample
+    of it for the rule as it stands. Nothing silences the rule. Raises ValueError when there are not
+    as many looks as things seen, and for looks that do not rise.
+    """
+    if len(looks) != len(seen) or any(a.at >= b.at for a, b in pairwise(looks)):
+        raise ValueError("there must be one thing seen for each look, and looks must rise")
+    last = list(range(len(seen)))  # of the run of looks at which the same thing was seen
+    for i in range(len(seen) - 2, -1, -1):
+        if seen[i] is seen[i + 1]:
+            last[i] = last[i + 1]
+    state, i, of_gap = State(), 0, dict[timedelta, Policy]()
+    while i < len(looks):
+        gap = max(policy.max_gap, looks[i].max_gap)
+        paced = of_gap.get(gap) or of_gap.setdefault(gap, replace(policy, max_gap=gap))
+        state, new = by(paced, state, sample_of(seen[i], state), looks[i].at)
+        yield from new
+        i = last[i] if i < last[i] and not new and _settled(policy, state) else i + 1
+
+
 STALE = Sample(Health.STALE, reason="the last observation no longer holds")
 
 
@@ -66,6 +109,8 @@ def _observation(value: Decimal | None) -> Sample:
 
 def _settled(policy: Policy, state: State) -> bool:
     """Whether the same sample, again and again, would lead to no event."""
+    if state.offers or state.candidate is not None or state.label != state.told_label:
+        return False
     if state.health is not Health.GOOD:
         return state.health_told
     if state.phase is Phase.OK:

@@ -109,13 +109,13 @@ def span_tracks(
     where, values = conditions(known_by, gpu_keys, sellers, markets, tiers, source_ids)
     values |= {"start": start, "end": end}
     ids, starts, ends, prices, fallbacks = read_columns(
-        connection, _spans_sql(where), values, 5, times=(1, 2)
+        connection, spans_sql(where), values, 5, times=(1, 2)
     )
     low, high = to_micros(start), to_micros(end)
     starts = np.maximum(starts + PG_EPOCH_MICROS, low)
     ends = np.minimum(ends + PG_EPOCH_MICROS, high)
     distinct, of = np.unique(ids, return_inverse=True)
-    keys, key_of = _keys(connection, known_by, distinct, regions, countries, offer_filter)
+    keys, key_of = keys_of(connection, known_by, distinct, regions, countries, offer_filter)
     # Places 2i and 2i + 1 are of key i without and with ``fallback``, which of an offer may change.
     group = np.where(key_of[of] >= 0, key_of[of] * 2 + fallbacks, -1)
     wanted = group >= 0
@@ -149,7 +149,8 @@ def conditions(
     return clauses, values
 
 
-def _spans_sql(where: str) -> str:
+def spans_sql(where: str) -> str:
+    """The spans of a window, with the further conditions *where* on the table ``n``."""
     columns = "n.price_micro_usd, n.fallback::int::bigint"
     closed, still_open = (f"least({end}, n.expires_at)" for end in ("n.valid_to", KNOWN_UNTIL_SQL))
     return (
@@ -163,7 +164,7 @@ def _spans_sql(where: str) -> str:
     )
 
 
-def _keys(
+def keys_of(
     connection: Connection,
     known_by: dict[int, Seller],
     ids: Ints,
@@ -171,7 +172,10 @@ def _keys(
     countries: Collection[str] | None,
     offer_filter: OfferFilter | None,
 ) -> tuple[list[FloorKey], Ints]:
-    """The keys of the offers *ids* (which rise), and for each offer its key's place; -1: none."""
+    """The keys of the offers *ids* (which rise), and for each offer its key's place; -1: none.
+
+    None of the last three means no constraint.
+    """
     place: dict[tuple[Any, ...], int] = {}
     key_of = np.full(len(ids), -1, dtype=np.int64)
     wanted = _where_matches(regions, countries)
