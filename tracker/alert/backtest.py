@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -22,7 +23,7 @@ from tracker.domain.rule.condition import (
     policy_for,
 )
 from tracker.domain.rule.machine import step_for
-from tracker.domain.rule.replay import Look, replay_looks
+from tracker.domain.rule.replay import Look, Watch, replay_looks
 from tracker.domain.rule.state import State
 from tracker.domain.rule.types import Event, Health, Kind, Policy, Sample
 from tracker.report.measured import measured
@@ -36,14 +37,14 @@ NONE = timedelta(0)
 LOOKED = timedelta(days=3)  # what a look tells of the time after it, at most
 _OF_DATA = (Kind.DATA_PROBLEM, Kind.DATA_OK)
 
-# What is tried, each about half as much again as the one before.
-ENTER_PERCENT = tuple(map(Decimal, (0, 1, 2, 3, 5, 8, 12, 20)))
-EXIT_PERCENT = tuple(map(Decimal, (0, 1, 2, 3, 5, 8, 12, 20, 30, 50)))
+# What is tried, from each step to the next.
+ENTER_PERCENT = tuple(map(Decimal, (0, 2, 5, 10, 20)))
+EXIT_PERCENT = tuple(map(Decimal, (0, 2, 5, 10, 20, 50)))
 DURATIONS = (
     NONE, timedelta(minutes=30), timedelta(hours=2), timedelta(hours=6), timedelta(days=1),
     timedelta(days=3), timedelta(days=7),
 )  # fmt: skip
-EARLIER = Decimal(2) / 3  # of the looks are searched, the rest is what the settings are checked on
+EARLIER = 2 / 3  # of the looks with good data are searched, the rest is to check on
 LEAST_LOOKS = 20  # with good data, in the earlier part
 LEAST_TIME = timedelta(days=14)
 
@@ -133,7 +134,7 @@ class Backtest:
 
     def at(self, moment: datetime) -> Evaluation:
         """What the rule found at the look of *moment*."""
-        return self.seen.found[self.seen.at.index(moment)]
+        return self.seen.found[bisect_left(self.seen.at, moment)]
 
 
 class Suggestion(NamedTuple):
@@ -144,7 +145,6 @@ class Suggestion(NamedTuple):
     """
 
     margins: Margins
-    duration: timedelta
     policy: Policy
     earlier: Replayed
     later: Replayed
@@ -176,7 +176,7 @@ def backtest(
     as_is, bare = (
         Replayed(
             policy, seen.at[0], end, judged,
-            tuple(_replay(replace(rule, policy=policy), seen.found, looks)),
+            tuple(_events(policy, _watch(replace(rule, policy=policy), seen.found, looks))),
         )
         for policy in (rule.policy, bare_policy(rule))
     )  # fmt: skip
@@ -216,14 +216,21 @@ def _paced(at: Sequence[datetime]) -> Iterator[Look]:
         yield Look(moment, MISSED * min(known) if len(known) == STEADY else NONE)
 
 
-def _replay(rule: Rule, found: Sequence[Evaluation], looks: Sequence[Look]) -> Iterator[Event]:
+def _watch(rule: Rule, found: Sequence[Evaluation], looks: Sequence[Look]) -> Watch[Evaluation]:
+    """What *rule* has to judge at each look."""
     judged: dict[int, Evaluation] = {}
     mine = [judged.get(id(e)) or judged.setdefault(id(e), judged_by(rule, e)) for e in found]
+    return Watch(looks, mine)
+
+
+def _events(policy: Policy, watch: Watch[Evaluation]) -> Iterator[Event]:
+    if not watch.seen:
+        return iter(())
 
     def sample(evaluation: Evaluation, state: State) -> Sample:
         return evaluation.sample_for(state)
 
-    return replay_looks(rule.policy, looks, mine, sample, by=step_for(rule.condition))
+    return replay_looks(policy, watch, sample, by=step_for(watch.seen[0].rule.condition))
 
 
 def has_margins(rule: Rule) -> bool:
@@ -232,23 +239,25 @@ def has_margins(rule: Rule) -> bool:
 
 
 def suggest(tested: Backtest, most: int) -> Suggestion | None:
-    """The smallest margins and duration with at most *most* notices a month (``per_month``).
+    """The smallest margins and durations with at most *most* notices a month (``per_month``).
 
-    They are searched over the earlier two thirds of the looks, and replayed on to the end to see
+    They are searched over the earlier two thirds of the looks with good data, and replayed on to the end to see
     how they do in the rest. The smallest are those that are the fewest steps up their ladders
-    together; of equal ones the shorter duration, then the smaller ``enter``. Settings under which
-    the rule says nothing at all are the last resort. ``min_duration`` and ``keep_firing`` are both
-    the duration; what else the rule sets stays. None where no settings are quiet enough. Raises
-    NothingToSee for too short an earlier part.
+    together; of equal ones those that wait for less time, then those that fire earlier. Settings
+    under which the rule says nothing at all are the last resort. What else the rule sets stays.
+    None where no settings are quiet enough. Raises NothingToSee for too short an earlier part.
     """
     looks, found = tested.looks, tested.seen.found
-    split = int(len(looks) * EARLIER)
-    _refuse_little(tested, split)
-    rule, silent = tested.rule, None
+    split = _split(tested)
+    silent = None
     allowed = int(most * max(_judged(tested.seen, tested.start, looks[split].at) / MONTH, 1))
-    for tried, setting in enumerate(_settings(rule), 1):
-        mine = replace(rule, policy=setting.policy)
-        said = _said(_replay(mine, found[:split], looks[:split]), allowed)
+    watches: dict[Decimal, Watch[Evaluation]] = {}
+    for tried, setting in enumerate(_settings(tested.rule), 1):
+        edge = setting.policy.enter
+        if edge not in watches:
+            mine = replace(tested.rule, policy=setting.policy)
+            watches[edge] = _watch(mine, found[:split], looks[:split])
+        said = _said(_events(setting.policy, watches[edge]), allowed)
         if said:
             return _suggestion(tested, setting, looks[split].at, tried)
         if said == 0 and silent is None:
@@ -258,7 +267,7 @@ def suggest(tested: Backtest, most: int) -> Suggestion | None:
 
 def _suggestion(tested: Backtest, setting: Setting, middle: datetime, tried: int) -> Suggestion:
     rule = replace(tested.rule, policy=setting.policy)
-    events = list(_replay(rule, tested.seen.found, tested.looks))
+    events = list(_events(setting.policy, _watch(rule, tested.seen.found, tested.looks)))
     earlier, later = (
         Replayed(
             setting.policy, start, end, _judged(tested.seen, start, end),
@@ -266,25 +275,28 @@ def _suggestion(tested: Backtest, setting: Setting, middle: datetime, tried: int
         )
         for start, end in ((tested.start, middle), (middle, tested.end))
     )  # fmt: skip
-    return Suggestion(setting.margins, setting.duration, setting.policy, earlier, later, tried)
+    return Suggestion(setting.margins, setting.policy, earlier, later, tried)
 
 
-def _refuse_little(tested: Backtest, split: int) -> None:
-    found, looks = tested.seen.found, tested.looks
-    good = sum(one.sample.health is Health.GOOD for one in found[:split])
-    long = looks[split].at - tested.start if split else NONE
-    if good < LEAST_LOOKS or long < LEAST_TIME:
+def _split(tested: Backtest) -> int:
+    """The look at which the later part begins."""
+    looks = tested.looks
+    good = [i for i, e in enumerate(tested.seen.found) if e.sample.health is Health.GOOD]
+    count = int(len(good) * EARLIER)
+    long = looks[good[count]].at - tested.start if good else NONE
+    if count < LEAST_LOOKS or long < LEAST_TIME:
         raise NothingToSee(
-            f"too little history to suggest anything: its earlier two thirds hold {good} looks with"
-            f" good data in {long.days} days; {LEAST_LOOKS} in {LEAST_TIME.days} are needed"
+            f"too little history to suggest anything: its earlier two thirds hold {count} looks with"
+            f" data that could be judged, in {long.days} days; it takes {LEAST_LOOKS} in"
+            f" {LEAST_TIME.days}"
         )
+    return good[count]
 
 
 class Setting(NamedTuple):
-    """One of the settings tried; ``duration`` is both of ``min_duration`` and ``keep_firing``."""
+    """One of the settings tried."""
 
     margins: Margins
-    duration: timedelta
     policy: Policy
 
 
@@ -292,15 +304,16 @@ def _settings(rule: Rule) -> Iterator[Setting]:
     """What is tried, the smallest first."""
     # A drop names its own edge.
     enters = (Decimal(0),) if isinstance(rule.condition, CostDrops) else ENTER_PERCENT
-    places = product(range(len(DURATIONS)), range(len(enters)), range(len(EXIT_PERCENT)))
-    for long, enter, out in sorted(places, key=lambda place: (sum(place), place)):
-        margins, duration = Margins(enters[enter], EXIT_PERCENT[out]), DURATIONS[long]
+    lengths = range(len(DURATIONS)), range(len(DURATIONS))
+    places = product(*lengths, range(len(enters)), range(len(EXIT_PERCENT)))
+    for hold, keep, enter, out in sorted(places, key=lambda place: (sum(place), place)):
+        margins = Margins(enters[enter], EXIT_PERCENT[out])
         edges = policy_for(rule.condition, margins)
         policy = replace(
-            rule.policy, enter=edges.enter, exit=edges.exit, min_duration=duration,
-            keep_firing=duration,
+            rule.policy, enter=edges.enter, exit=edges.exit, min_duration=DURATIONS[hold],
+            keep_firing=DURATIONS[keep],
         )  # fmt: skip
-        yield Setting(margins, duration, policy)
+        yield Setting(margins, policy)
 
 
 def _said(events: Iterator[Event], allowed: int) -> int | None:

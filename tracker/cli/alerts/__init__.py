@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from tracker.cli.alerts.backtesting import backtest
 from tracker.cli.alerts.checking import check
 from tracker.cli.alerts.evaluating import eval_
 from tracker.cli.alerts.past import history, outbox
@@ -20,5 +21,5 @@ def alerts() -> None:
     """Alert rules: how they stand, what they would say now, and their notices."""
 
 
-for command in (list_, show, check, eval_, test, silence, ack, history, outbox):
+for command in (list_, show, check, eval_, test, silence, ack, history, outbox, backtest):
     alerts.add_command(command)

@@ -9,7 +9,7 @@ from tracker.domain.rule.condition import (
     selections_of,
 )
 from tracker.domain.rule.machine import acknowledge, edited, step, step_for
-from tracker.domain.rule.replay import Look, replay, replay_looks
+from tracker.domain.rule.replay import Look, Watch, replay, replay_looks
 from tracker.domain.rule.state import Firing, State
 from tracker.domain.rule.types import SILENT_KINDS, Event, Health, Kind, Phase, Policy, Sample
 
@@ -27,6 +27,7 @@ __all__ = [
     "Policy",
     "Sample",
     "State",
+    "Watch",
     "acknowledge",
     "edited",
     "parse",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from tracker.domain.rule.machine import Step, step
 from tracker.domain.rule.state import ZERO, State
@@ -68,28 +68,33 @@ class Look(NamedTuple):
     max_gap: timedelta
 
 
-def replay_looks(
-    policy: Policy,
-    looks: Sequence[Look],
-    seen: Sequence[S],
-    sample_of: Callable[[S, State], Sample],
-    *,
-    by: Step = step,
-) -> Iterator[Event]:
-    """The events of a rule that was evaluated at each of *looks*, in their order.
+class Watch(Generic[S]):
+    """A rule's looks, in their order, with what was there to see at each of them.
 
-    *seen* holds what was there to see, for each look; the same object again means that nothing had
-    changed, and looks at which nothing can come of that are passed over. *sample_of* makes a sample
-    of it for the rule as it stands. Nothing silences the rule. Raises ValueError when there are not
+    The same object seen again means that nothing had changed. Raises ValueError when there are not
     as many looks as things seen, and for looks that do not rise.
     """
-    if len(looks) != len(seen) or any(a.at >= b.at for a, b in pairwise(looks)):
-        raise ValueError("there must be one thing seen for each look, and looks must rise")
-    last = list(range(len(seen)))  # of the run of looks at which the same thing was seen
-    for i in range(len(seen) - 2, -1, -1):
-        if seen[i] is seen[i + 1]:
-            last[i] = last[i + 1]
+
+    def __init__(self, looks: Sequence[Look], seen: Sequence[S]) -> None:
+        if len(looks) != len(seen) or any(a.at >= b.at for a, b in pairwise(looks)):
+            raise ValueError("there must be one thing seen for each look, and looks must rise")
+        self.looks, self.seen = looks, seen
+        self.last = list(range(len(seen)))  # of the run of looks at which the same was seen
+        for i in range(len(seen) - 2, -1, -1):
+            if seen[i] is seen[i + 1]:
+                self.last[i] = self.last[i + 1]
+
+
+def replay_looks(
+    policy: Policy, watch: Watch[S], sample_of: Callable[[S, State], Sample], *, by: Step = step
+) -> Iterator[Event]:
+    """The events of a rule that was evaluated at each look of *watch*.
+
+    *sample_of* makes a sample of what was seen, for the rule as it stands. Looks at which nothing
+    can come of what they see are passed over. Nothing silences the rule.
+    """
     state, i, of_gap = State(), 0, dict[timedelta, Policy]()
+    looks, seen, last = watch.looks, watch.seen, watch.last
     while i < len(looks):
         gap = max(policy.max_gap, looks[i].max_gap)
         paced = of_gap.get(gap) or of_gap.setdefault(gap, replace(policy, max_gap=gap))
