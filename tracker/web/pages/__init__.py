@@ -1,0 +1,1 @@
+"""Pages for people, made on the server: they work without JavaScript."""

@@ -1,0 +1,154 @@
+"""The pages that say how things stand: providers, and alerts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from tracker.app.answers import Question
+from tracker.app.root import NothingRecorded
+from tracker.report.shapes import texts
+from tracker.web.pages.site import Asked, Empty, PageKind
+
+EVENTS_SINCE = timedelta(days=30)
+MOST_EVENTS = 200
+
+
+def _formats(asked: Asked, name: str) -> list[tuple[str, str]]:
+    return [
+        (form.upper(), asked.address.form(asked.site.api, name, form)) for form in ("json", "csv")
+    ]
+
+
+# --- providers --------------------------------------------------------------------------------
+
+
+def fill_providers(asked: Asked, values: dict[str, Any]) -> None:
+    """How each provider stands."""
+    values |= {"formats": _formats(asked, "providers"), "rows": [], "never": [], "remark": None}
+    question = Question.parsed("providers", asked.address.question)
+    report = asked.site.answers.providers(question)
+    rows = [
+        _provider(row, report.now) for row in report.rows() if row["provider"] not in report.never
+    ]
+    values |= {"rows": rows, "never": list(report.never), "as_of": report.now}
+    late = [row["provider"] for row in rows if row["stale"]]
+    values["remark"] = (
+        f"Stale: {', '.join(late)}. Ask again with gpucost poll; gpucost doctor looks for the cause."
+        if late
+        else None
+    )
+    if not rows:
+        values["empty"] = Empty("No provider was asked yet:", ("gpucost poll", "gpucost daemon"))
+
+
+def _provider(row: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    polled = row["last_status"] is not None
+    every = row.get("every_seconds")
+    last = row["last_ok_at"]
+    due = last + timedelta(seconds=every) if last is not None and every else None
+    return {
+        "provider": row["provider"],
+        "state": _state(row),
+        "stale": bool(row["stale"]),
+        "last_ok_at": last,
+        "age": texts.age(last, now) if last is not None else "never",
+        "due": due,
+        "every": texts.duration(every) if every else texts.DASH,
+        "figures": [
+            texts.count(row[name]) if polled else texts.DASH
+            for name in ("offers", "quarantined", "rejected", "unmapped", "consecutive_failures")
+        ],
+        "error": row["last_error"] if row["consecutive_failures"] else None,
+        "rejects": sorted((row.get("rejects") or {}).items()),
+    }
+
+
+def _state(row: Mapping[str, Any]) -> str:
+    if row["last_status"] is None:
+        return "price book or import only"
+    state = str(row["last_status"])
+    if row["stale"] and row["last_ok_at"] is not None:
+        state += ", stale"
+    if row["unchanged_since"] is not None:
+        state += f", unchanged since {row['unchanged_since']:%Y-%m-%d}"
+    return state
+
+
+PROVIDERS = PageKind(
+    "/providers", "Providers", "providers", "providers.html", fill_providers, {},
+    about_a_job=False,
+)  # fmt: skip
+
+
+# --- alerts -----------------------------------------------------------------------------------
+
+
+def fill_alerts(asked: Asked, values: dict[str, Any]) -> None:
+    """How each rule stands, and what happened of late."""
+    values |= {
+        "formats": _formats(asked, "alerts"), "rows": [], "events": [], "remarks": [],
+        "since": EVENTS_SINCE.days,
+    }  # fmt: skip
+    question = Question.parsed("alerts", asked.address.question)
+    report = asked.site.answers.alerts(question)
+    values |= {
+        "rows": [_rule(row, report.now) for row in report.rows],
+        "remarks": report.remarks,
+        "events": list(_events(asked, report.now)),
+        "as_of": report.now,
+    }
+    if not report.rows:
+        values["empty"] = Empty(
+            "No rule is configured. docs/alerts.md has examples; then check yours and start:",
+            ("gpucost alerts check", "gpucost daemon"),
+        )
+
+
+def _rule(row: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    return {
+        **row,
+        "evaluated": texts.age(row["evaluated_at"], now) if row["evaluated_at"] else "never",
+        "value": _figure(row["value"]),
+        "enter": _figure(row["enter"]),
+        "exit": _figure(row["exit"]),
+        "state": row["phase"] or row["status"],
+    }
+
+
+def _figure(value: Any) -> str:
+    if value is None:
+        return texts.DASH
+    if isinstance(value, Decimal):
+        return texts.number(value)
+    return str(value)
+
+
+def _events(asked: Asked, now: datetime) -> Iterator[dict[str, Any]]:
+    """Newest first: what happened to rules. What a channel may have told of a secret is hidden."""
+    app = asked.site.answers.app
+    for event in alert_events(asked, now - EVENTS_SINCE):
+        said = event.inputs.get("event") or {}
+        reason = said.get("reason") or event.inputs.get("reason") or ""
+        yield {
+            "at": event.at, "rule": event.rule, "kind": event.kind, "value": _figure(event.value),
+            "reason": app.redactor(str(reason)), "kept_back": event.suppressed_by or "",
+        }  # fmt: skip
+
+
+def alert_events(asked: Asked, since: datetime) -> list[Any]:
+    """The latest events of all rules since then; none where nothing was ever recorded."""
+    from tracker.store import alerts
+
+    try:
+        with asked.site.answers.app.reading() as connection:
+            return alerts.history(connection, since=since, limit=MOST_EVENTS)
+    except NothingRecorded:
+        return []
+
+
+ALERTS = PageKind(
+    "/alerts", "Alerts", "alerts", "alerts.html", fill_alerts, {}, about_a_job=False
+)  # fmt: skip

@@ -1,0 +1,8 @@
+"""The pages there are, in the order of the menu."""
+
+from __future__ import annotations
+
+from tracker.web.pages.cheapest import CHEAPEST
+from tracker.web.pages.health import ALERTS, PROVIDERS
+
+KINDS = (CHEAPEST, PROVIDERS, ALERTS)

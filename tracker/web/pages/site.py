@@ -1,0 +1,219 @@
+"""The site: its addresses, its templates, and what every page has in common."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import mimetypes
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from importlib import resources
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from tracker.app.answers import Answers
+from tracker.app.asked import BadQuestion
+from tracker.app.root import NothingRecorded
+from tracker.domain.gpu import UnknownGpu
+from tracker.domain.job import JobError
+from tracker.registry import UnknownProvider
+from tracker.report.shapes import texts
+from tracker.web.pages.addresses import Address, parsed
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+log = logging.getLogger(__name__)
+
+# All that a page may do: its own scripts, styles and pictures, and forms that lead back here.
+PAGE_HEADERS: Mapping[str, str] = {
+    "cache-control": "no-store",
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+STATIC = ("chart.js", "icon.svg", "page.js", "style.css", "uPlot.iife.min.js", "uPlot.min.css")
+
+
+class Empty(NamedTuple):
+    """Why there is nothing to show, and the commands that change it."""
+
+    why: str
+    commands: tuple[str, ...] = ()
+
+
+class Site(NamedTuple):
+    """What pages are made with. ``api`` is where programs ask the same."""
+
+    answers: Answers
+    api: str
+
+
+class Asked(NamedTuple):
+    """What a page is asked for."""
+
+    site: Site
+    address: Address
+
+
+class PageKind(NamedTuple):
+    """A page: the question it answers, its template, and what fills that in.
+
+    ``own`` are the parameters that only the page knows, with their defaults. ``fill`` puts the
+    values of the template into a dict, first those that need no answer: it may raise what
+    ``Answers`` does, and the page then says so.
+    """
+
+    path: str
+    title: str
+    question: str
+    template: str
+    fill: Callable[[Asked, dict[str, Any]], None]
+    own: Mapping[str, str]
+    about_a_job: bool = True
+
+
+def make_pages(answers: Answers, *, api: str = "/api/v1") -> Starlette:
+    """The pages as an application of their own, with the headers that belong to them."""
+    return Starlette(routes=page_routes(answers, api=api))
+
+
+def page_routes(answers: Answers, *, api: str = "/api/v1") -> list[BaseRoute]:
+    """The addresses of the pages. They need no header but those that they set themselves."""
+    from tracker.web.pages import kinds
+
+    site = Site(answers, api)
+    routes: list[BaseRoute] = [
+        Route(kind.path, partial(_answer, site, kind, kinds.KINDS), methods=["GET"])
+        for kind in kinds.KINDS
+    ]
+    return [*routes, Route("/static/{name}", _static, methods=["GET"])]
+
+
+def _answer(
+    site: Site, kind: PageKind, kinds: tuple[PageKind, ...], request: Request
+) -> Response:  # fmt: skip
+    address = parsed(kind.path, request.query_params.multi_items(), kind.question, kind.own)
+    if not address.tidy:  # a form sends its empty fields too
+        return RedirectResponse(address.href(), 303, headers=dict(PAGE_HEADERS))
+    values: dict[str, Any] = {"empty": None, "problem": None}
+    status = 200
+    try:
+        if kind.about_a_job and not address.question:
+            first = address.href(job=_first_job(site.answers))
+            return RedirectResponse(first, 303, headers=dict(PAGE_HEADERS))
+        kind.fill(Asked(site, address), values)
+    except (BadQuestion, JobError, UnknownGpu, UnknownProvider) as error:
+        status, values["problem"] = 400, str(error)
+    except NothingRecorded:
+        values["empty"] = Empty(
+            "No prices are on record yet. Ask the providers for them:",
+            ("gpucost poll", "gpucost daemon"),
+        )
+    except Exception as error:
+        status, values["problem"] = _failure(error)
+    values |= _common(site, kind, kinds, address)
+    body = environment().get_template(kind.template).render(values)
+    return Response(body, status, headers=dict(PAGE_HEADERS), media_type="text/html")
+
+
+def _failure(error: Exception) -> tuple[int, str]:
+    """What is told of an error: of a database that cannot be read its one line, else nothing."""
+    from tracker.store.errors import StoreError
+
+    if isinstance(error, StoreError):
+        return 503, f"{error} (gpucost doctor looks what is wrong)"
+    log.error("a page failed", exc_info=error)
+    return 500, "This page failed; the log of the server says why."
+
+
+def _common(
+    site: Site, kind: PageKind, kinds: tuple[PageKind, ...], address: Address
+) -> dict[str, Any]:  # fmt: skip
+    return {
+        "title": kind.title,
+        "address": address,
+        "nav": [
+            (one.title, address.to(one.path, one.question), one.path == kind.path) for one in kinds
+        ],
+        "static": static_href,
+        "jobs": _jobs(site.answers, address.value("job")) if kind.about_a_job else (),
+    }
+
+
+def _jobs(answers: Answers, chosen: str) -> list[str]:
+    from tracker.app import kept
+    from tracker.app.jobs import job_names
+
+    names = [*kept.names(answers.app), *job_names()]
+    return names if not chosen or chosen in names else [chosen, *names]
+
+
+def _first_job(answers: Answers) -> str:
+    """A job of one's own if there is one, else the built-in example."""
+    from tracker.app import kept
+
+    own = kept.names(answers.app)
+    return own[0] if own else "bert-large"
+
+
+# --- templates --------------------------------------------------------------------------------
+
+
+@cache
+def environment() -> Environment:
+    """The templates. Whatever a provider wrote is text in them: escaped, and with nothing in it
+    that turns text round or cannot be seen."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("tracker.web.pages"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, finalize=_inert,
+    )  # fmt: skip
+
+
+def _inert(value: Any) -> Any:
+    from markupsafe import Markup
+
+    if value is None:
+        return texts.DASH
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return texts.visible(value)
+    return value
+
+
+# --- static files -----------------------------------------------------------------------------
+
+
+def static_href(name: str) -> str:
+    """The address of a static file, another one when its content changes."""
+    return f"/static/{name}?v={_static_file(name)[1][:12]}"
+
+
+@cache
+def _static_file(name: str) -> tuple[bytes, str]:
+    body = (resources.files("tracker.web") / "static" / name).read_bytes()
+    return body, hashlib.sha256(body).hexdigest()
+
+
+def _static(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in STATIC:
+        return Response("not found\n", 404, headers=dict(PAGE_HEADERS), media_type="text/plain")
+    body, digest = _static_file(name)
+    kept = "public, max-age=31536000, immutable" if "v" in request.query_params else "no-cache"
+    headers = {**PAGE_HEADERS, "cache-control": kept, "etag": f'"{digest[:32]}"'}
+    if request.headers.get("if-none-match") == headers["etag"]:
+        return Response(status_code=304, headers=headers)
+    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    return Response(body, headers=headers, media_type=kind)
