@@ -241,10 +241,11 @@ def has_margins(rule: Rule) -> bool:
 def suggest(tested: Backtest, most: int) -> Suggestion | None:
     """The smallest margins and durations with at most *most* notices a month (``per_month``).
 
-    They are searched over the earlier two thirds of the looks with good data, and replayed on to the end to see
-    how they do in the rest. The smallest are those that are the fewest steps up their ladders
-    together; of equal ones those that wait for less time, then those that fire earlier. Settings
-    under which the rule says nothing at all are the last resort. What else the rule sets stays.
+    They are searched over the earlier two thirds of the looks with good data, and replayed on to
+    the end to see how they do in the rest. The smallest are those that are the fewest steps up
+    their ladders together; of equal ones those that wait for less time, then those that fire
+    earlier. Settings under which the rule says nothing at all are the last resort. What else the
+    rule sets stays.
     None where no settings are quiet enough. Raises NothingToSee for too short an earlier part.
     """
     looks, found = tested.looks, tested.seen.found
@@ -286,8 +287,8 @@ def _split(tested: Backtest) -> int:
     long = looks[good[count]].at - tested.start if good else NONE
     if count < LEAST_LOOKS or long < LEAST_TIME:
         raise NothingToSee(
-            f"too little history to suggest anything: its earlier two thirds hold {count} looks with"
-            f" data that could be judged, in {long.days} days; it takes {LEAST_LOOKS} in"
+            f"too little history to suggest anything: its earlier two thirds hold {count} looks"
+            f" with data that could be judged, in {long.days} days; it takes {LEAST_LOOKS} in"
             f" {LEAST_TIME.days}"
         )
     return good[count]
