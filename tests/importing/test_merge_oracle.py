@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.offers import make_offer
@@ -109,14 +109,19 @@ def test_pieces_come_to_the_whole(
     assert stored(url, slug, hold) == known(world, hold, complete=complete)
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(world=worlds, cut=st.integers(0, DAYS), hold=st.integers(1, 4), late=st.booleans())
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    world=worlds, cut=st.integers(0, DAYS), hold=st.integers(1, 4), late=st.booleans(),
+    complete=st.booleans(),
+)  # fmt: skip
+@example(world={0: {"a": 1}, 2: {"a": 2}}, cut=1, hold=4, late=True, complete=False)
+@example(world={0: {"a": 1}, 2: {"b": 2}}, cut=1, hold=4, late=True, complete=True)
 def test_the_halves_come_to_the_whole_in_either_order(
-    url: str, world: World, cut: int, hold: int, late: bool
+    url: str, world: World, cut: int, hold: int, late: bool, complete: bool
 ) -> None:
-    """Whole listings: what an earlier half does not know of the later one, the later one adds."""
+    """What an earlier half does not know of the later one, the later one has told."""
     slug = f"import-world-{next(_slugs)}"
     halves = [(0, cut), (cut, DAYS)]
     for window in reversed(halves) if late else halves:
-        bring(url, slug, world, window, hold, True)
-    assert stored(url, slug, hold) == known(world, hold, complete=True)
+        bring(url, slug, world, window, hold, complete)
+    assert stored(url, slug, hold) == known(world, hold, complete=complete)
