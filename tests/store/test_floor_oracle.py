@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.store.floors import floors_of_spans, stored_floors
 from tests.store.worlds import Fault, Fuse, fused_engine, rows
 from tests.support.offers import A100, H100, at, make_offer, make_poll
+from tracker.domain import floor
 from tracker.domain.offer import Extras, Offer
 from tracker.store import floor_rebuild, floor_rows
 from tracker.store.engine import connect
@@ -166,7 +167,7 @@ def test_a_cheaper_offer_that_partial_polls_miss(database_url: str, daemons: Dae
 def test_the_check_notices_steps_that_are_not_laid_out_ahead(
     database_url: str, daemons: Daemons, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    laid_out = floor_rows.stairs
+    laid_out = floor.stairs
     monkeypatch.setattr(
         floor_rows, "stairs", lambda members, seen, **times: laid_out(members, {}, **times)
     )
@@ -177,6 +178,7 @@ def test_the_check_notices_steps_that_are_not_laid_out_ahead(
 def test_the_check_notices_floors_that_are_not_looked_at(
     database_url: str, daemons: Daemons, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(floor_rows._Touched, "concerned", lambda self, steps: self.whole)
+    move = floor_rows._move
+    monkeypatch.setattr(floor_rows, "_move", lambda *given: move(*given) and set())
     with pytest.raises(AssertionError):
         play(database_url, daemons, polls((0, "complete", "a1"), (1, "complete", "a2")), "missed")

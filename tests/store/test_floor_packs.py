@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -20,14 +21,14 @@ APRIL, MAY = "2026-04-01", "2026-05-01"
 
 
 @pytest.fixture
-def recorder(database_url: str) -> Recorder:
+def recorder(database_url: str) -> Iterator[Recorder]:
     with recording_engine(database_url) as engine:
         yield Recorder(engine)
 
 
-def poll(recorder: Recorder, days: float, *offers: Offer, **fields: object) -> None:
+def poll(recorder: Recorder, days: float, *offers: Offer, source: str = "acme") -> None:
     """*days* after 30 March 2026, 22:00."""
-    recorder.record(make_poll(days * DAY, offers, every_seconds=40 * 86_400, **fields))
+    recorder.record(make_poll(days * DAY, offers, every_seconds=40 * 86_400, source=source))
 
 
 def build(url: str, now: datetime) -> int:

@@ -36,7 +36,7 @@ def record(url: str, *polls: tuple[float, dict[str, str]]) -> None:
 
 
 def spans(url: str) -> list[tuple[datetime, datetime]]:
-    return rows(url, "SELECT valid_from, valid_to FROM price_span ORDER BY 1, 2")  # type: ignore[return-value]
+    return rows(url, "SELECT valid_from, valid_to FROM price_span ORDER BY 1, 2")
 
 
 # March: a at 1. 20 April: 2. 20 May: 1.5, and b, which goes on. 20 June: only b.

@@ -267,7 +267,7 @@ def _identities(
     of_offer: dict[int, int] = {}
     for family, is_slice, ids, seller_id, *rest in cursor.fetchall():
         of_offer.update(dict.fromkeys(map(int, ids.split(" ")), len(identities)))
-        identity = FloorIdentity(slugs[source.id], slugs[seller_id], *rest, False, None)
+        identity = FloorIdentity._make((slugs[source.id], slugs[seller_id], *rest, False, None))
         identities.append((seller_id, family, is_slice, identity))
     return identities, of_offer
 

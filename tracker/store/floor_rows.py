@@ -222,19 +222,15 @@ def maintain(
 
     *ids* hold the offers that were open before or are now, *assigned* is the answer of ``assign``.
     """
-    touched = _Touched()
-    _move(cursor, floors, ids, assigned, changes, seen, touched, moment.at)
-    for key in (*changes.confirmed, *changes.unconfirmed):
-        floor_id = floors.of[offer_id := ids[key]]
-        touched.left(floor_id, floors.members[floor_id][offer_id])
+    concerned = _move(cursor, floors, ids, assigned, changes, after, moment.at)
     rated = {floors.of[ids[key]] for key in _rated(changes, before, seen)}
     if moment.ttl != moment.ttl_before:  # steps laid out ahead were so by the old one
-        touched.whole |= {f for f, steps in floors.steps.items() if steps[0].seen_until}
+        concerned |= {f for f, steps in floors.steps.items() if steps[0].seen_until}
     seen_until: dict[int, dict[int, datetime]] = {}
     for key, seen_at in after.seen_until.items():
         seen_until.setdefault(floors.of[offer_id := ids[key]], {})[offer_id] = seen_at
     settled: dict[int, Settled] = {}
-    for floor_id in touched.concerned(floors.steps) | rated:
+    for floor_id in concerned | rated:
         limit = floors.limits.get(floor_id)
         ahead = stairs(
             floors.members.get(floor_id, {}), seen_until.get(floor_id, {}), at=moment.at,
@@ -255,67 +251,70 @@ def maintain(
         _throw_away_rated(cursor, floors, rated, month_of(moment.now))
 
 
-class _Touched:
-    """Floors that offers left (or may leave), and joined: the lowest price of each."""
+class _Watch:
+    """Notes which floors' lowest price may be another: all but those where only dearer offers than
+    the cheapest, which the last poll saw, came, went or were missed."""
 
-    def __init__(self) -> None:
-        self.whole: set[int] = set()
-        self._left: dict[int, Decimal] = {}
-        self._came: dict[int, Decimal] = {}
-
-    def left(self, floor_id: int, native: Decimal) -> None:
-        _lower(self._left, floor_id, native)
+    def __init__(self, steps: Mapping[int, list[OpenStep]]) -> None:
+        self.found: set[int] = set()
+        self._lowest = {
+            floor_id: open_steps[0].native
+            for floor_id, open_steps in steps.items()
+            if len(open_steps) == 1 and open_steps[0].seen_until is None
+        }
 
     def came(self, floor_id: int, native: Decimal) -> None:
-        _lower(self._came, floor_id, native)
+        low = self._lowest.get(floor_id)
+        if low is None or native < low:
+            self.found.add(floor_id)
 
-    def concerned(self, steps: Mapping[int, list[OpenStep]]) -> set[int]:
-        """The floors whose lowest price may be another: all but those where only dearer offers
-        than the cheapest, which the last poll saw, came and went."""
-        found = set(self.whole)
-        for floor_id in (self._left.keys() | self._came.keys()) - found:
-            open_steps = steps.get(floor_id, ())
-            if len(open_steps) == 1 and open_steps[0].seen_until is None:
-                lowest = open_steps[0].native
-                left, came = self._left.get(floor_id), self._came.get(floor_id)
-                if (left is None or left > lowest) and (came is None or came >= lowest):
-                    continue
-            found.add(floor_id)
-        return found
-
-
-def _lower(lowest: dict[int, Decimal], floor_id: int, native: Decimal) -> None:
-    if lowest.setdefault(floor_id, native) > native:
-        lowest[floor_id] = native
+    def left(self, floor_id: int, native: Decimal) -> None:
+        low = self._lowest.get(floor_id)
+        if low is None or native <= low:
+            self.found.add(floor_id)
 
 
 def _move(
     cursor: Cursor, floors: Floors, ids: Mapping[bytes, int], assigned: Mapping[bytes, int],
-    changes: Changes, seen: Seen, touched: _Touched, at: datetime,
-) -> None:  # fmt: skip
-    """Take the offers that closed out of their floors, and put the others in at their prices."""
-    of, members = floors.of, floors.members
+    changes: Changes, after: Live, at: datetime,
+) -> set[int]:  # fmt: skip
+    """Take the offers that closed out of their floors, and put the others in at their prices.
+
+    Returns the floors that are to be settled.
+    """
+    of, members, natives = floors.of, floors.members, after.natives
+    watch = _Watch(floors.steps)
+    for key in (*changes.confirmed, *changes.unconfirmed):
+        floor_id = of[offer_id := ids[key]]
+        watch.left(floor_id, members[floor_id][offer_id])
     for key, end in changes.closed:
         floor_id = of.pop(offer_id := ids[key])
-        touched.left(floor_id, members[floor_id].pop(offer_id))
+        watch.left(floor_id, members[floor_id].pop(offer_id))
         if end < at:
-            touched.whole.add(floor_id)
-    for key, _ in changes.resumed:
-        touched.whole.add(of[ids[key]])
+            watch.found.add(floor_id)
+    resumed = [key for key, _ in changes.resumed]
+    watch.found |= {of[ids[key]] for key in resumed}
     moved: dict[int, int] = {}
-    for key in (*changes.opened, *changes.repriced, *(key for key, _ in changes.resumed)):
-        offer_id, native = ids[key], seen.native(key)
-        earlier = of.get(offer_id)
-        floor_id = assigned.get(key, earlier)
-        if floor_id is None:
-            raise Inconsistent("an offer that opened counts for no floor")
-        if earlier is not None:
-            touched.left(earlier, members[earlier].pop(offer_id))
-            if floor_id != earlier:
-                moved[offer_id] = floor_id
-        of[offer_id] = floor_id
+    for key in (*changes.repriced, *resumed):
+        floor_id = of[offer_id := ids[key]]
+        earlier, native = members[floor_id].pop(offer_id), natives[key]
+        if floor_id not in watch.found:
+            watch.left(floor_id, earlier)
+        if (other := assigned.get(key, floor_id)) != floor_id:
+            floor_id = of[offer_id] = moved[offer_id] = other
         members.setdefault(floor_id, {})[offer_id] = native
-        touched.came(floor_id, native)
+        if floor_id not in watch.found:
+            watch.came(floor_id, native)
+    for key in changes.opened:
+        floor_id = of[offer_id := ids[key]] = assigned[key]
+        members.setdefault(floor_id, {})[offer_id] = natives[key]
+        watch.came(floor_id, natives[key])
+    _write_moved(cursor, moved)
+    return watch.found
+
+
+def _write_moved(cursor: Cursor, moved: Mapping[int, int]) -> None:
+    """Note with offers whose limit moved which floor they count for now."""
     if moved:
         cursor.execute(
             "UPDATE offer_now n SET floor_id = r.floor_id"
@@ -339,7 +338,7 @@ def _write(cursor: Cursor, settled: Mapping[int, Settled]) -> None:
         for step in result.vanished:
             gone.append((floor_id, step.valid_from.isoformat(), None))
         for step, holder in result.written:
-            seen = step.seen_until and step.seen_until.isoformat()
+            seen = None if step.seen_until is None else step.seen_until.isoformat()
             written.append((floor_id, step.offer_id, step.valid_from.isoformat(), seen, holder))
     if not (gone or written):
         return
