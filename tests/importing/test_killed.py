@@ -75,7 +75,8 @@ def contents(url: str) -> list[tuple[object, ...]]:
             "SELECT count(*), sum(s.price_micro_usd), sum(date_part('epoch', s.valid_from)),"
             " sum(date_part('epoch', s.valid_to)),"
             " md5(string_agg(o.native_id || s.valid_from || s.valid_to || s.price_native, ','"
-            " ORDER BY o.native_id, s.valid_from)) FROM price_span s JOIN offer o ON o.id = s.offer_id"
+            " ORDER BY o.native_id, s.valid_from))"
+            " FROM price_span s JOIN offer o ON o.id = s.offer_id"
         ).fetchall()
 
 
