@@ -118,7 +118,7 @@ def _shown(row: Row, now: datetime, fit: str) -> Shown:
     return Shown(
         place=str(row.rank) if row.rank else "not ranked",
         tie=row.tie, unbeaten=row.unbeaten, gpu=o.gpu_key,
-        gpus=gpus if b.machines == 1 else f"{b.machines} × {gpus}",
+        gpus=gpus if b.machines == 1 else f"{b.machines} x {gpus}",
         provider=o.provider, region=o.region or texts.DASH, tier=o.tier,
         market=o.market.replace("_", "-"),
         per_gpu_hour=texts.usd(b.price.per_gpu(b.gpu_count).usd, 4)
@@ -143,7 +143,7 @@ def _age(valid_as_of: date | None, age_s: float) -> str:
 def _bill(row: Row) -> Iterator[tuple[str, str, str]]:
     """Each line: what, how it is reckoned, how much."""
     for line in row.bill.lines:
-        rate = f"{texts.number(round(line.quantity, 4))} {line.unit} × "
+        rate = f"{texts.number(round(line.quantity, 4))} {line.unit} x "
         yield line.label, rate + texts.usd(line.unit_price_usd, 6), texts.usd(line.amount_usd, 4)
     what = "At least, in all" if words.open_ended(row.bill) else "Total"
     yield what, "", texts.usd(row.bill.at_least_usd, 4)
@@ -154,7 +154,8 @@ def _notes(row: Row) -> Iterator[str]:
     note = f" ({e.note})" if e.note else ""
     source = f"; source: {e.source}" if e.source else ""
     calibration = f"; calibration {e.version}" if e.version else ""
-    yield f"Hours: {texts.hours(row.bill.runtime_hours)} {row.bill.basis}{note}{source}{calibration}"
+    hours = f"{texts.hours(row.bill.runtime_hours)} {row.bill.basis}"
+    yield f"Hours: {hours}{note}{source}{calibration}"
     yield f"The provider's id: {row.offer.native_id}"
     if row.spot_break_even is not None:
         yield words.spot_break_even(row.spot_break_even)

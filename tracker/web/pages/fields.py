@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tracker.app.answers import QUESTIONS
 from tracker.app.asked import Parameter
 from tracker.web.pages.addresses import Address
+from tracker.web.pages.asking import parameters
 
 _LABELS = {
     "hours": "Hours per GPU", "gpu": "GPUs", "provider": "Providers", "region": "Regions",
-    "country": "Countries", "market": "Markets", "tier": "Tiers", "min_vram": "GB per GPU, at least",
+    "country": "Countries", "market": "Markets", "tier": "Tiers",
+    "min_vram": "GB per GPU, at least",
     "gpus": "GPUs together", "disk": "Disk, GB", "egress": "Egress, GB", "setup": "Set-up, hours",
     "deadline": "Done within, hours", "goal": "Rank by", "top": "Rows",
     "include_stale": "Stale prices too", "available": "In stock only", "ecc": "ECC memory only",
@@ -19,7 +20,8 @@ _LABELS = {
     "min_ram": "GiB of RAM, at least", "min_vcpus": "vCPUs, at least",
     "min_disk": "Machine's disk, GB, at least", "min_network": "Mbit/s down, at least",
     "interconnect": "Interconnect", "max_age": "Confirmed within",
-    "download": "Download first, GB", "assume_network": "Mbit/s to assume", "compare": "Break-even of",
+    "download": "Download first, GB", "assume_network": "Mbit/s to assume",
+    "compare": "Break-even of",
     "since": "Since", "until": "Until", "bucket": "Bucket", "tz": "Time zone", "stat": "Figure",
     "per": "A line per", "below": "Time below, USD", "estimates": "Hours of",
     "estimate_version": "Hours of", "left": "This GPU", "right": "Against",
@@ -43,7 +45,7 @@ def job_fields(address: Address, question: str) -> list[Field]:
     """A field for each parameter of a question but the job, the most used ones first."""
     found = [
         _field(name, parameter, address)
-        for name, parameter in QUESTIONS[question].items()
+        for name, parameter in parameters(question).items()
         if name != "job"
     ]
     return sorted(found, key=lambda field: not field.first)

@@ -36,7 +36,7 @@ def fill_providers(asked: Asked, values: dict[str, Any]) -> None:
     values |= {"rows": rows, "never": list(report.never), "as_of": report.now}
     late = [row["provider"] for row in rows if row["stale"]]
     values["remark"] = (
-        f"Stale: {', '.join(late)}. Ask again with gpucost poll; gpucost doctor looks for the cause."
+        f"Stale: {', '.join(late)}. Ask again with gpucost poll; gpucost doctor looks why."
         if late
         else None
     )

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from tracker.web.pages.cheapest import CHEAPEST
 from tracker.web.pages.health import ALERTS, PROVIDERS
+from tracker.web.pages.past import HISTORY
 
-KINDS = (CHEAPEST, PROVIDERS, ALERTS)
+KINDS = (CHEAPEST, HISTORY, PROVIDERS, ALERTS)

@@ -6,7 +6,7 @@ import hashlib
 import logging
 import mimetypes
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 # All that a page may do: its own scripts, styles and pictures, and forms that lead back here.
+# What every answer has beside these: tracker.web.app.SECURITY_HEADERS.
 PAGE_HEADERS: Mapping[str, str] = {
     "cache-control": "no-store",
     "content-security-policy": (
@@ -37,10 +38,6 @@ PAGE_HEADERS: Mapping[str, str] = {
         "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
     "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "referrer-policy": "no-referrer",
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
 }
 STATIC = ("chart.js", "icon.svg", "page.js", "style.css", "uPlot.iife.min.js", "uPlot.min.css")
 
@@ -83,20 +80,22 @@ class PageKind(NamedTuple):
     about_a_job: bool = True
 
 
-def make_pages(answers: Answers, *, api: str = "/api/v1") -> Starlette:
-    """The pages as an application of their own, with the headers that belong to them."""
+def make_pages(answers: Callable[[], Answers], *, api: str = "/api/v1") -> Starlette:
+    """The pages as an application of their own. *answers* gives the read side of this moment.
+
+    It is to be mounted in ``tracker.web.app.make_web``, which adds the headers of every answer.
+    """
     return Starlette(routes=page_routes(answers, api=api))
 
 
-def page_routes(answers: Answers, *, api: str = "/api/v1") -> list[BaseRoute]:
-    """The addresses of the pages. They need no header but those that they set themselves."""
-    from tracker.web.pages import kinds
+def page_routes(answers: Callable[[], Answers], *, api: str = "/api/v1") -> list[BaseRoute]:
+    """The addresses of the pages."""
+    from tracker.web.pages.kinds import KINDS
 
-    site = Site(answers, api)
-    routes: list[BaseRoute] = [
-        Route(kind.path, partial(_answer, site, kind, kinds.KINDS), methods=["GET"])
-        for kind in kinds.KINDS
-    ]
+    def endpoint(kind: PageKind) -> Callable[[Request], Response]:
+        return lambda request: _answer(Site(answers(), api), kind, KINDS, request)
+
+    routes: list[BaseRoute] = [Route(kind.path, endpoint(kind), methods=["GET"]) for kind in KINDS]
     return [*routes, Route("/static/{name}", _static, methods=["GET"])]
 
 

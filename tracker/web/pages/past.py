@@ -1,0 +1,202 @@
+"""What a job cost over time, as a table and a chart that is drawn from that table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tracker.app.asked import BadQuestion
+from tracker.report.shapes import history as shape
+from tracker.report.shapes import texts
+from tracker.web.pages import asking
+from tracker.web.pages.addresses import Address, choice
+from tracker.web.pages.fields import job_fields
+from tracker.web.pages.health import alert_events
+from tracker.web.pages.site import Asked, Empty, PageKind
+
+if TYPE_CHECKING:
+    from tracker.app.windows import Window
+    from tracker.report.history.bucketed import Point
+    from tracker.report.history.told import Group, Told
+
+MOST_ROWS = 1500  # of a page; files take more
+_SHOW = ("job", "price")
+_SCALE = ("linear", "log")
+OWN = {"show": _SHOW[0], "scale": _SCALE[0]}
+
+
+class Cell(NamedTuple):
+    """A bucket of one series. ``exact`` is what the chart draws, ``shown`` what is written.
+
+    ``low`` and ``high`` are those of the bucket where they differ. ``at_least``: no complete bill
+    is known, but that it is no less than this.
+    """
+
+    exact: str | None
+    shown: str
+    low: str | None = None
+    high: str | None = None
+    band: str | None = None
+    at_least: str | None = None
+    where: str | None = None
+
+
+class Marker(NamedTuple):
+    """Something that happened: ``kind`` is fire, clear or estimate."""
+
+    at: datetime
+    kind: str
+    text: str
+
+
+def fill(asked: Asked, values: dict[str, Any]) -> None:
+    """The values of the template."""
+    site, address = asked
+    show, scale = choice(address, "show", _SHOW), choice(address, "scale", _SCALE)
+    values |= {
+        "fields": job_fields(address, "history"),
+        "formats": [
+            (form.upper(), address.form(site.api, "history", form)) for form in ("json", "csv")
+        ],
+        "own": [(name, text) for name, text in address.own.items()],
+        "show": show, "scale": scale, "views": _views(address, show, scale),
+        "table": [], "series": [], "figures": [], "markers": [], "remarks": [], "sentence": None,
+    }  # fmt: skip
+    question = asking.question("history", address.question)
+    told, window = asking.history(site.answers, question)
+    if len(window.edges) - 1 > MOST_ROWS:
+        raise BadQuestion(
+            "bucket", f"{window.bucket} makes {len(window.edges) - 1:,} rows, more than a page "
+            f"takes ({MOST_ROWS:,}); take a longer one, or CSV"
+        )  # fmt: skip
+    report = told.report
+    groups = [group for group in shape.groups(told) if group.steps or group.live]
+    values |= {
+        "as_of": report.now, "job": report.question.job.title or report.question.job.name,
+        "sentence": shape.sentence(told), "series": [group.label for group in groups],
+        "table": list(_table(groups, window, show)), "zone": window.zone_name,
+        "bucket": window.bucket, "figures": [_figures(told, group) for group in groups],
+        "markers": list(_markers(asked, told)), "remarks": list(told.remarks()),
+        "stat": str(told.stat), "excluded": report.excluded.most_common(),
+        "footer": f"{texts.counted(report.kinds, 'kind')} of offers counted",
+        "unit": "USD per GPU-hour" if show == "price" else "USD for the job",
+        "is_live": told.live is not None,
+    }  # fmt: skip
+    if not report.overall:
+        values["empty"] = _nothing(report.begins_at)
+
+
+HISTORY = PageKind("/history", "Over time", "history", "history.html", fill, OWN)
+
+
+def _views(address: Address, show: str, scale: str) -> list[tuple[str, str | None]]:
+    """The other ways to look at it; None for the one that is shown."""
+    words = {"job": "job cost", "price": "price of a GPU-hour"}
+    ways = [
+        (words[one], None if one == show else address.href(show=one)) for one in _SHOW
+    ]  # fmt: skip
+    return ways + [
+        (f"{one} scale", None if one == scale else address.href(scale=one)) for one in _SCALE
+    ]
+
+
+def _nothing(begins_at: datetime | None) -> Empty:
+    if begins_at is None:
+        return Empty("No prices are on record. Ask for some:", ("gpucost poll", "gpucost daemon"))
+    return Empty(
+        "No price on record in this window matches; history begins at "
+        f"{begins_at:%Y-%m-%d %H:%M} UTC. Older prices can be imported:",
+        ("gpucost import --help",),
+    )
+
+
+def _table(
+    groups: Sequence[Group], window: Window, show: str
+) -> Iterator[tuple[datetime, datetime, str, list[Cell]]]:
+    """Each bucket: its start and end, its name in the zone asked for, and a cell for a series."""
+    days = all(edge.astimezone(window.zone).hour == 0 for edge in window.edges)
+    for at, (start, end) in enumerate(zip(window.edges, window.edges[1:], strict=False)):
+        local = start.astimezone(window.zone)
+        name = f"{local:%Y-%m-%d}" if days else f"{local:%Y-%m-%d %H:%M}"
+        yield start, end, name, [_cell(group.points[at], show) for group in groups]
+
+
+def _cell(point: Point, show: str) -> Cell:
+    best, bucket = point.best, point.bucket
+    where = None if best is None else f"{best.offer.gpu_key} at {best.offer.provider}"
+    if show == "price":
+        if best is None:
+            return Cell(None, texts.DASH)
+        price = best.cost.price_usd_per_gpu_hour
+        return Cell(texts.usd_text(price), texts.usd(price, 4), where=where)
+    if point.usd is None:
+        if best is None:
+            return Cell(None, texts.DASH)
+        return Cell(
+            None, f"≥ {texts.usd(best.usd)}", at_least=texts.usd_text(best.usd), where=where
+        )
+    band = None
+    if bucket.low != bucket.high:
+        band = f"{texts.usd(bucket.low)} to {texts.usd(bucket.high)}"
+    return Cell(
+        texts.usd_text(point.usd), texts.usd(point.usd), texts.usd_text(bucket.low),
+        texts.usd_text(bucket.high), band, where=where,
+    )  # fmt: skip
+
+
+def _figures(told: Told, group: Group) -> tuple[str, list[str]]:
+    found, report = group.statistics, told.report
+    now = texts.usd(group.now_usd)
+    cells = [f"≥ {now}" if group.now_at_least else now]
+    cells += [texts.DASH] * 5 if found is None else [
+        texts.usd(value)
+        for value in (found.low, found.p10, found.median, found.p90, found.high)
+    ]  # fmt: skip
+    length = report.end - report.question.start
+    cells += [
+        shape.share(told, group.name) if group.name in told.shares.of else texts.DASH,
+        f"{100 * (found.known / length):.0f} %" if found else "0 %",
+        f"{found.changes:,}" if found else texts.DASH,
+        texts.DASH if group.below is None else shape.length_text(group.below),
+    ]
+    return group.label, cells
+
+
+def _markers(asked: Asked, told: Told) -> Iterator[Marker]:
+    """When alerts of this job fired and cleared, and when its estimate changed; in order."""
+    report = told.report
+    found = [
+        Marker(at, "estimate", "the estimate of the hours changed")
+        for at in report.estimates.changes
+    ]
+    names = _rules_of(asked, report.question.job.name)
+    for event in alert_events(asked, report.question.start):
+        kind = {"fired": "fire", "resolved": "clear"}.get(event.kind)
+        if kind and event.at <= report.end and event.rule in names:
+            found.append(Marker(event.at, kind, f"{event.rule} {event.kind}"))
+    yield from sorted(found)
+
+
+def _rules_of(asked: Asked, job: str) -> set[str]:
+    """The alert rules that are about a job of this name, as they were evaluated last."""
+    from tracker.app.root import NothingRecorded
+    from tracker.store import alerts
+
+    def about(definition: Mapping[str, Any]) -> bool:
+        return (definition.get("job") or {}).get("name") == job
+
+    try:
+        with asked.site.answers.app.reading() as connection:
+            stored = alerts.rules(connection, include_removed=True)
+    except NothingRecorded:
+        return set()
+    return {row.name for row in stored if about(row.definition)}
+
+
+def seconds(moment: datetime) -> Decimal:
+    """Seconds since 1970, exactly."""
+    micro = timedelta(microseconds=1)
+    epoch = datetime.fromtimestamp(0, moment.tzinfo)
+    return Decimal((moment - epoch) // micro) / 1_000_000

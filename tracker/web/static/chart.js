@@ -1,0 +1,144 @@
+// Draws a chart from the table beneath it: the same numbers, and nothing else.
+"use strict";
+
+const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3], [5, 5], [14, 4], [1, 4], [6, 2, 1, 2]];
+
+function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+function number(text) {
+  return text === undefined || text === null || text === "" ? null : Number(text);
+}
+
+// A bucket has a value from its start until its end: two points, so that a step is one and a gap
+// is one. The end lies a millisecond before the next start.
+function read(table) {
+  const rows = [...table.tBodies[0].rows];
+  const times = [];
+  const columns = rows.length ? [...rows[0].querySelectorAll("td")].map(() => ({
+    value: [], low: [], high: [], least: [], shown: [],
+  })) : [];
+  for (const row of rows) {
+    times.push(Number(row.dataset.start), Number(row.dataset.end) - 0.001);
+    [...row.querySelectorAll("td")].forEach((cell, at) => {
+      const data = cell.querySelector("data");
+      const value = number(data && data.value);
+      const column = columns[at];
+      for (let twice = 0; twice < 2; twice++) {
+        column.value.push(value);
+        column.low.push(number(cell.dataset.low));
+        column.high.push(number(cell.dataset.high));
+        column.least.push(twice ? null : number(cell.dataset.least));
+        column.shown.push(data ? data.textContent : cell.textContent.trim());
+      }
+    });
+  }
+  return { times, columns };
+}
+
+function markers() {
+  return [...document.querySelectorAll("[data-marker]")].map((item) => ({
+    at: Date.parse(item.querySelector("time").dateTime) / 1000,
+    kind: item.dataset.marker,
+  }));
+}
+
+function drawMarkers(u) {
+  const { ctx, bbox } = u;
+  for (const marker of markers()) {
+    const x = u.valToPos(marker.at, "x", true);
+    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    ctx.save();
+    ctx.beginPath();
+    ctx.strokeStyle = colour(marker.kind === "fire" ? "--bad" : marker.kind === "clear" ? "--series-2" : "--faint");
+    ctx.setLineDash(marker.kind === "fire" ? [] : marker.kind === "clear" ? [6, 4] : [2, 4]);
+    ctx.lineWidth = 2 * devicePixelRatio;
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.restore();
+  }
+}
+
+// The band between two values that nobody shall act on, and the line at 1.
+function drawDeadBand(u, low, high) {
+  const { ctx, bbox } = u;
+  const clip = (y) => Math.min(Math.max(y, bbox.top), bbox.top + bbox.height);
+  const top = clip(u.valToPos(high, "y", true));
+  const bottom = clip(u.valToPos(low, "y", true));
+  const one = u.valToPos(1, "y", true);
+  ctx.save();
+  ctx.fillStyle = colour("--faint");
+  ctx.globalAlpha = 0.25;
+  ctx.fillRect(bbox.left, top, bbox.width, bottom - top);
+  ctx.globalAlpha = 1;
+  if (one >= bbox.top && one <= bbox.top + bbox.height) {
+    ctx.strokeStyle = colour("--ink");
+    ctx.beginPath();
+    ctx.moveTo(bbox.left, one);
+    ctx.lineTo(bbox.left + bbox.width, one);
+    ctx.stroke();
+  }
+  ctx.restore();
+}
+
+function draw(figure) {
+  const { times, columns } = read(document.getElementById(figure.dataset.table));
+  const plot = figure.querySelector(".plot");
+  const readings = [...figure.querySelectorAll(".reading")];
+  const data = [times];
+  const series = [{}];
+  const bands = [];
+  columns.forEach((column, at) => {
+    const stroke = () => colour(`--series-${at % 8}`);
+    const hidden = { stroke: "transparent", points: { show: false } };
+    data.push(column.value);
+    series.push({ stroke, width: 2, dash: DASHES[at % 8], spanGaps: false, points: { show: false } });
+    if (column.least.some((value) => value !== null)) {
+      data.push(column.least);
+      series.push({ stroke, paths: () => null, points: { show: true, size: 7, fill: () => colour("--paper"), stroke } });
+    }
+    if (column.low.some((value, i) => value !== column.high[i])) {
+      data.push(column.high, column.low);
+      series.push({ ...hidden }, { ...hidden });
+      const n = series.length;
+      bands.push({ series: [n - 2, n - 1], fill: () => `${stroke()}33` });
+    }
+  });
+  const { zone, unit, scale, deadLow, deadHigh } = figure.dataset;
+  const axis = {
+    stroke: () => colour("--ink"),
+    grid: { stroke: () => colour("--line"), width: 1 },
+    ticks: { stroke: () => colour("--line") },
+    font: "13px system-ui, sans-serif",
+  };
+  const size = () => ({ width: plot.clientWidth, height: Math.min(420, Math.max(260, innerHeight * 0.45)) });
+  figure.hidden = false;
+  const u = new uPlot({
+    ...size(),
+    tzDate: (at) => uPlot.tzDate(new Date(at * 1000), zone === "UTC" ? "Etc/UTC" : zone),
+    legend: { show: false },
+    scales: { y: scale === "log" ? { distr: 3 } : {} },
+    axes: [axis, { ...axis, size: 70, label: unit, labelFont: axis.font }],
+    series,
+    bands,
+    hooks: {
+      drawAxes: [(it) => {
+        if (deadLow) drawDeadBand(it, Number(deadLow), Number(deadHigh));
+      }],
+      draw: [drawMarkers],
+      setCursor: [(it) => {
+        readings.forEach((reading, at) => {
+          reading.textContent = it.cursor.idx === null || !columns[at] ? "" : columns[at].shown[it.cursor.idx];
+        });
+      }],
+    },
+  }, data, plot);
+  figure.chart = u;
+  figure.columns = columns;
+  new ResizeObserver(() => u.setSize(size())).observe(plot);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => u.redraw());
+}
+
+for (const figure of document.querySelectorAll("figure[data-table]")) draw(figure);
