@@ -42,10 +42,11 @@ def vast_by_day() -> dict[datetime, dict[tuple[str, str], tuple[Decimal, Decimal
 
 
 def ratios() -> Iterator[tuple[datetime, Decimal]]:
-    """Cheapest H100 for 4 hours against cheapest A100 for 12, on the days that have both."""
+    """Cheapest H100 machine for 4 hours against cheapest A100 machine for 12, on the days that have
+    both. Machines are rented whole."""
     for day, asks in vast_by_day().items():
         least = {
-            gpu: min((usd / n for (of, _), (usd, n) in asks.items() if of == gpu), default=None)
+            gpu: min((usd for (of, _), (usd, _) in asks.items() if of == gpu), default=None)
             for gpu in GPUS
         }
         if least["H100"] is not None and least["A100"] is not None:

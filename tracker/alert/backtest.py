@@ -176,7 +176,7 @@ def backtest(
     as_is, bare = (
         Replayed(
             policy, seen.at[0], end, judged,
-            tuple(_events(policy, _watch(replace(rule, policy=policy), seen.found, looks))),
+            tuple(events_of(policy, watch_of(replace(rule, policy=policy), seen.found, looks))),
         )
         for policy in (rule.policy, bare_policy(rule))
     )  # fmt: skip
@@ -216,14 +216,15 @@ def _paced(at: Sequence[datetime]) -> Iterator[Look]:
         yield Look(moment, MISSED * min(known) if len(known) == STEADY else NONE)
 
 
-def _watch(rule: Rule, found: Sequence[Evaluation], looks: Sequence[Look]) -> Watch[Evaluation]:
+def watch_of(rule: Rule, found: Sequence[Evaluation], looks: Sequence[Look]) -> Watch[Evaluation]:
     """What *rule* has to judge at each look."""
     judged: dict[int, Evaluation] = {}
     mine = [judged.get(id(e)) or judged.setdefault(id(e), judged_by(rule, e)) for e in found]
     return Watch(looks, mine)
 
 
-def _events(policy: Policy, watch: Watch[Evaluation]) -> Iterator[Event]:
+def events_of(policy: Policy, watch: Watch[Evaluation]) -> Iterator[Event]:
+    """What comes of *watch* under *policy*, by which its evaluations must have been judged."""
     if not watch.seen:
         return iter(())
 
@@ -249,16 +250,16 @@ def suggest(tested: Backtest, most: int) -> Suggestion | None:
     None where no settings are quiet enough. Raises NothingToSee for too short an earlier part.
     """
     looks, found = tested.looks, tested.seen.found
-    split = _split(tested)
+    split = later_from(tested)
     silent = None
     allowed = int(most * max(_judged(tested.seen, tested.start, looks[split].at) / MONTH, 1))
     watches: dict[Decimal, Watch[Evaluation]] = {}
-    for tried, setting in enumerate(_settings(tested.rule), 1):
+    for tried, setting in enumerate(settings_tried(tested.rule), 1):
         edge = setting.policy.enter
         if edge not in watches:
             mine = replace(tested.rule, policy=setting.policy)
-            watches[edge] = _watch(mine, found[:split], looks[:split])
-        said = _said(_events(setting.policy, watches[edge]), allowed)
+            watches[edge] = watch_of(mine, found[:split], looks[:split])
+        said = _said(events_of(setting.policy, watches[edge]), allowed)
         if said:
             return _suggestion(tested, setting, looks[split].at, tried)
         if said == 0 and silent is None:
@@ -268,7 +269,7 @@ def suggest(tested: Backtest, most: int) -> Suggestion | None:
 
 def _suggestion(tested: Backtest, setting: Setting, middle: datetime, tried: int) -> Suggestion:
     rule = replace(tested.rule, policy=setting.policy)
-    events = list(_events(setting.policy, _watch(rule, tested.seen.found, tested.looks)))
+    events = list(events_of(setting.policy, watch_of(rule, tested.seen.found, tested.looks)))
     earlier, later = (
         Replayed(
             setting.policy, start, end, _judged(tested.seen, start, end),
@@ -279,7 +280,7 @@ def _suggestion(tested: Backtest, setting: Setting, middle: datetime, tried: int
     return Suggestion(setting.margins, setting.policy, earlier, later, tried)
 
 
-def _split(tested: Backtest) -> int:
+def later_from(tested: Backtest) -> int:
     """The look at which the later part begins."""
     looks = tested.looks
     good = [i for i, e in enumerate(tested.seen.found) if e.sample.health is Health.GOOD]
@@ -301,7 +302,7 @@ class Setting(NamedTuple):
     policy: Policy
 
 
-def _settings(rule: Rule) -> Iterator[Setting]:
+def settings_tried(rule: Rule) -> Iterator[Setting]:
     """What is tried, the smallest first."""
     # A drop names its own edge.
     enters = (Decimal(0),) if isinstance(rule.condition, CostDrops) else ENTER_PERCENT

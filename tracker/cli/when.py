@@ -35,7 +35,7 @@ _UNASKED = {"deadline": None, "download": None, "assume_network": None}
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("job", required=False)
+@click.argument("job", required=False, shell_complete=completing.jobs)
 @click.option("--deadline", "within", type=Duration(), required=True, metavar="DURATION",
               help="The job must be done within this time: 12h, 14d.")  # fmt: skip
 @click.option("--hours", "hours_texts", metavar="GPU=H,...", multiple=True,
