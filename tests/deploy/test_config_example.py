@@ -65,7 +65,7 @@ def written(folder: Path, text: str) -> Path:
 
 def without_twins(text: str) -> str:
     """A URL and its file may not both be given: keep the first."""
-    return re.sub(r"^\w+_url_file = .*$", "", text, flags=re.MULTILINE)
+    return re.sub(r"^(?:\w+_url|api_token)_file = .*$", "", text, flags=re.MULTILINE)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracker.app import asked, kept, questions
@@ -148,7 +148,6 @@ class Answers:
 
     def offers(self, question: Question) -> OffersReport:
         """What can be rented, the cheapest per GPU-hour first; all that match, in order."""
-        from tracker.report.asked import ask
         from tracker.report.health import check_providers, check_tiers
         from tracker.report.listing import offers_report
         from tracker.store import reads
@@ -163,7 +162,7 @@ class Answers:
         with self._reading() as connection:
             check_providers(connection, filters.providers)
             check_tiers(connection, filters.tiers)
-            found = ask(connection, filters, wanted, now, as_of)
+            found = self.app.ask(connection, filters, wanted, now, as_of)
             found = self.app.with_owned(found, wanted, now, past=as_of is not None)
             begins = None if found.total else reads.first_poll_at(connection)
         return offers_report(found, filters, self.app.catalogue, now, begins)
@@ -196,14 +195,18 @@ class Answers:
     def providers(self, question: Question) -> ProvidersReport:
         """How each provider stands, and those never polled."""
         from tracker import registry
+        from tracker.app.keys import set_ups
         from tracker.report.health import provider_health
         from tracker.report.listing import ProvidersReport
 
+        after = timedelta(days=self.app.settings.quality.retired_after_days)
         with self._reading() as connection:
-            health = provider_health(connection, question.now)
+            health = provider_health(connection, question.now, retired_after=after)
         known = {one.provider.slug for one in health}
         never = tuple(name for name in registry.names() if name not in known)
-        return ProvidersReport(question.now, tuple(health), never)
+        return ProvidersReport(question.now, tuple(health), never, {
+            name: one.as_dict() for name, one in set_ups(self.app).items()
+        })  # fmt: skip
 
     def jobs(self, question: Question | None = None) -> list[ListedJob]:
         """Every job that is known by name."""

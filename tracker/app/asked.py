@@ -197,6 +197,8 @@ class Parameter(NamedTuple):
     many: bool = False
     default: Any = None
     choices: tuple[str, ...] = ()
+    least: int | None = None  # of a number
+    most: int | None = None
 
 
 def _text(value: str, _now: datetime) -> str:
@@ -210,7 +212,10 @@ def _list(help_: str, choices: tuple[str, ...] = ()) -> Parameter:
 
 
 def _number(help_: str, *, zero: bool = False, most: Decimal = _BILLION) -> Parameter:
-    return Parameter(lambda value, _: positive(value, zero=zero, most=most), help_, "number")
+    return Parameter(
+        lambda value, _: positive(value, zero=zero, most=most), help_, "number",
+        least=0, most=int(most),
+    )  # fmt: skip
 
 
 def _flag(help_: str) -> Parameter:
@@ -218,7 +223,10 @@ def _flag(help_: str) -> Parameter:
 
 
 def _whole(help_: str, least: int, most: int, default: int | None = None) -> Parameter:
-    return Parameter(lambda value, _: whole(value, least, most), help_, "integer", default=default)
+    return Parameter(
+        lambda value, _: whole(value, least, most), help_, "integer", default=default,
+        least=least, most=most,
+    )  # fmt: skip
 
 
 def text_parameter(help_: str) -> Parameter:

@@ -178,7 +178,6 @@ def look(
 ) -> Looked:
     """Read what a question about *job* needs: offers of *keys*, unless given of the GPUs that the
     filters or the job name. Raises UnknownGpu."""
-    from tracker.report.asked import ask
     from tracker.report.discounts import DiscountBook
     from tracker.report.health import check_providers, check_tiers
     from tracker.report.measured import measured
@@ -198,7 +197,7 @@ def look(
     wanted = keys
     if wanted is None and names:
         wanted = frozenset().union(*(app.catalogue.select(name) for name in names))
-    asked = ask(connection, filters, wanted, now, as_of)
+    asked = app.ask(connection, filters, wanted, now, as_of)
     asked = app.with_owned(asked, wanted, now, past=as_of is not None)
     discounts = DiscountBook.at(reads.discounts(connection, now), now)
     return Looked(job, filters._replace(gpus=names), asked, discounts)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tracker.provider import Provider, ProviderConfig
     from tracker.report.asked import Asked
     from tracker.report.cheapest import CheapestReport
+    from tracker.report.filters import Filters
     from tracker.settings import Settings
     from tracker.store.embedded import Embedded
     from tracker.store.polls import Recorder
@@ -89,6 +90,19 @@ class App:
             return owned_offers(self.boot.own, self.catalogue, now)
         except ValueError as error:
             raise SettingsError(f"own: {error}") from None
+
+    def ask(
+        self,
+        connection: psycopg.Connection[Any],
+        filters: Filters,
+        gpu_keys: Collection[str] | None,
+        now: datetime,
+        as_of: datetime | None = None,
+    ) -> Asked:
+        """The offers that a question is about; see ``tracker.report.asked``."""
+        from tracker.report.asked import ask
+
+        return ask(connection, filters, gpu_keys, now, as_of)
 
     def with_owned(
         self, asked: Asked, gpu_keys: Collection[str] | None, now: datetime, *, past: bool

@@ -9,11 +9,15 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from tracker import __version__
 from tracker.cli.exits import EXIT_BUG, EXIT_HELP, Exit
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # command → (module in tracker.cli, attribute, one line of help). The help stands here so that
 # `gpucost --help` imports no command.
@@ -22,6 +26,7 @@ COMMANDS = {
     "estimate": ("estimate", "estimate", "How long a job takes on each GPU, and how one knows."),
     "history": ("history", "history", "What a job cost over time, and on which GPU when."),
     "compare": ("compare", "compare", "One GPU against another for a job: which, and until when."),
+    "when": ("when", "when", "Start a job now, or wait for a lower price?"),
     "own": ("own", "own", "Buy a machine for a job, or rent the cheapest that does its work?"),
     "month": ("month", "month", "What recurring jobs come to in a month, together."),
     "jobs": ("jobs", "jobs", "Jobs: list, show, check, keep and measure them."),
@@ -31,11 +36,13 @@ COMMANDS = {
     "import": ("import_", "import_", "Price history that somebody else has kept."),
     "export": ("export", "export", "Offers, history, floor and polls as files."),
     "demo": ("demo", "demo", "A small real history, without a network: how it looks."),
+    "serve": ("serve", "serve", "Answer over HTTP: the programming interface, health, metrics."),
     "daemon": ("daemon", "daemon", "Poll and alert in the background, for months."),
     "alerts": ("alerts", "alerts", "Alert rules: how they stand, tests, silences, notices."),
     "providers": ("providers", "providers", "Each provider's health, age and counts."),
     "provider": ("provider", "provider", "Check, record or parse one provider's answers."),
     "db": ("db", "db", "The database: status, upgrade, start, stop."),
+    "completion": ("completion", "completion", "Completion of names in bash, zsh and fish."),
     "doctor": ("doctor", "doctor", "What works here, what does not, and what to do about it."),
 }  # fmt: skip
 
@@ -63,13 +70,23 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        if name not in COMMANDS and not name.startswith("-"):
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
             import difflib
 
             near = difflib.get_close_matches(name, COMMANDS, n=2, cutoff=0.5)
             hint = f" Did you mean {' or '.join(near)}?" if near else " See gpucost --help."
             raise click.UsageError(f"No such command: {name!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        from click.shell_completion import CompletionItem
+
+        found = [
+            CompletionItem(name, help=text)
+            for name, (_, _, text) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -23,6 +23,7 @@ from typing import Any
 
 from tracker.alert.deliver import Deliverer
 from tracker.app import App
+from tracker.daemon import site
 from tracker.daemon.alerting import make_deliverer, templates
 from tracker.daemon.database import Database, Link, may_pass
 from tracker.daemon.outages import Outages, lasted
@@ -59,7 +60,7 @@ _TALKATIVE = {
 
 # Settings that are taken up at the start alone.
 _AT_START = ("database_url", "data_dir", "postgres_bindir", "postgres_user")
-_AT_START_OF_DAEMON = ("serve", "listen", "port", "lock_database_url")
+_AT_START_OF_DAEMON = ("serve", "listen", "port", "lock_database_url", "api_token")
 
 
 class Daemon:
@@ -334,12 +335,12 @@ class Daemon:
         listening = asyncio.Event()
 
         def on_port(port: int) -> None:
-            log.info("serving /livez, /readyz, /status and /metrics on %s port %d",
-                     self.settings.listen, port)  # fmt: skip
+            log.info("serving /livez, /metrics and /api on %s port %d", self.settings.listen, port)
             listening.set()
 
         asked_for = "listen" in self.settings.model_fields_set
-        app = make_web(self.status, self.metrics)
+        beside = site.routes(lambda: self.plan, self.status.database_url, self._config, self._env)
+        app = make_web(self.status, self.metrics, beside)
         web = _task(
             serve(app, self.settings.listen, self.settings.port, stop, on_port, remote=asked_for),
             "web",

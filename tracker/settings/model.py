@@ -97,6 +97,7 @@ class QualitySettings(BaseModel):
     ``bands``: family -> market -> (lowest, highest) plausible USD per GPU-hour.
     ``confirmations``: polls in a row after which a quarantined price is believed after all.
     ``shrink_fraction``: a poll with less than this part of the offers before is not taken as truth.
+    ``retired_after_days``: without a good poll for so long a provider is called retired.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
@@ -104,6 +105,7 @@ class QualitySettings(BaseModel):
     bands: dict[str, dict[str, tuple[Price, Price]]] = Field(default_factory=dict)
     confirmations: int = Field(default=3, ge=1, le=1000)
     shrink_fraction: Fraction = Decimal("0.5")
+    retired_after_days: int = Field(default=30, ge=1, le=3660)
 
     @field_validator("bands", mode="after")
     @classmethod
@@ -192,7 +194,10 @@ class Settings(BaseSettings):
 
     def secret_values(self) -> tuple[str, ...]:
         """Every secret held here, for the redactor."""
-        urls = (self.database_url, self.daemon.lock_database_url, self.daemon.heartbeat_url)
+        urls = (
+            self.database_url, self.daemon.lock_database_url, self.daemon.heartbeat_url,
+            self.daemon.api_token,
+        )  # fmt: skip
         found = [url.get_secret_value() for url in urls if url is not None]
         return tuple(found + list(_secrets_in(self.providers)))
 

@@ -16,8 +16,10 @@ class DaemonSettings(BaseModel):
     one; ``serve`` false: not at all). ``drain_seconds`` is how long a poll under way may take to
     end after SIGTERM. ``heartbeat_url`` gets a POST after every good evaluation of the alerts, for
     a dead man's switch. ``lock_database_url`` reaches the same database without a pooler in
-    between (default: the database itself); the lock that decides who leads needs a session. Both
-    URLs may be given by a file: ``heartbeat_url_file``, ``lock_database_url_file``.
+    between (default: the database itself); the lock that decides who leads needs a session.
+    ``api_token`` (16 characters or more) opens /api to other machines, and to what changes
+    something. All three may be given by a file: ``heartbeat_url_file``, ``lock_database_url_file``,
+    ``api_token_file``.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
@@ -28,6 +30,7 @@ class DaemonSettings(BaseModel):
     drain_seconds: Seconds = 10
     heartbeat_url: SecretStr | None = None
     lock_database_url: SecretStr | None = None
+    api_token: SecretStr | None = Field(default=None, min_length=16, max_length=200)
 
 
 class RetentionSettings(BaseModel):

@@ -1,8 +1,9 @@
-"""The daemon's own pages for machines: /livez, /readyz, /status and /metrics."""
+"""The application of one process: /livez, /readyz, /status, /metrics, and what is put beside."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Protocol
@@ -11,12 +12,13 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tracker.web.metrics import Metrics
 
-# Nothing here is a page for people, and none of it may be kept, framed or read by another site.
+# What an answer has unless it says otherwise (cache-control, content-security-policy): none of it
+# may be kept, framed or read by another site, and nothing is loaded from anywhere.
 SECURITY_HEADERS = (
     (b"cache-control", b"no-store"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
@@ -25,6 +27,9 @@ SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
 )
+
+
+_MAY_DIFFER = frozenset((b"cache-control", b"content-security-policy"))
 
 
 class StatusSource(Protocol):
@@ -40,8 +45,8 @@ class StatusSource(Protocol):
     def status(self) -> dict[str, Any]: ...
 
 
-def make_web(status: StatusSource, metrics: Metrics) -> Starlette:
-    """The application that answers for one daemon."""
+def make_web(status: StatusSource, metrics: Metrics, beside: Sequence[BaseRoute] = ()) -> Starlette:
+    """The application that answers for one process; *beside* are its other routes."""
 
     async def livez(request: Request) -> Response:
         # Not in a thread: that the loop answers is what is asked.
@@ -61,7 +66,7 @@ def make_web(status: StatusSource, metrics: Metrics) -> Starlette:
 
     pages = {"/livez": livez, "/readyz": readyz, "/status": tell, "/metrics": scrape}
     return Starlette(
-        routes=[Route(path, page, methods=["GET"]) for path, page in pages.items()],
+        routes=[*(Route(path, page, methods=["GET"]) for path, page in pages.items()), *beside],
         middleware=[Middleware(SecurityHeaders)],
     )
 
@@ -88,7 +93,9 @@ def _plain(value: object) -> object:
 
 
 class SecurityHeaders:
-    """ASGI middleware that puts SECURITY_HEADERS on every answer."""
+    """ASGI middleware that puts SECURITY_HEADERS on every answer.
+
+    An answer may bring its own cache-control and content-security-policy."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -98,7 +105,9 @@ class SecurityHeaders:
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message["headers"], *SECURITY_HEADERS]}
+                own = {name.lower() for name, _ in message["headers"]} & _MAY_DIFFER
+                added = [header for header in SECURITY_HEADERS if header[0] not in own]
+                message = {**message, "headers": [*message["headers"], *added]}
             await send(message)
 
         await self._app(scope, receive, with_headers)

@@ -59,6 +59,15 @@ async def serve(
             await running
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach *host*; a name that does not resolve is none of it."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):
+        return False
+    return all(ipaddress.ip_address(address[0]).is_loopback for *_, address in found)
+
+
 def listen(host: str, port: int, *, remote: bool = False) -> socket.socket:
     """A bound socket. Raises CannotListen; see ``serve`` for *remote*."""
     try:

@@ -1,0 +1,201 @@
+"""What the programming interface answers: the same as the command line, in its shapes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.cheapest_market import polls
+from tests.cli.harness import filled, polled, record, run
+from tests.support.offers import make_offer
+from tests.support.pg import TestServer
+from tests.web.api.served import Client, client
+from tracker.web.api import models
+
+
+@pytest.fixture(scope="module")
+def market(
+    database_server: TestServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Client]]:
+    with (
+        filled(database_server, *polls()) as url,
+        client(url, tmp_path_factory.mktemp("data")) as asking,
+    ):
+        yield url, asking
+
+
+_SAME = [
+    ("cheapest?job=bert-large", ["cheapest", "bert-large"]),
+    (
+        "cheapest?job=bert-large&gpu=H100,A100&market=any&disk=200&top=3",
+        ["cheapest", "bert-large", "--gpu", "H100,A100", "--market", "any", "--disk", "200",
+         "--top", "3"],
+    ),
+    (
+        "cheapest?hours=A100=12,H100=4&tier=any&goal=fastest",
+        ["cheapest", "--hours", "A100=12,H100=4", "--tier", "any", "--goal", "fastest"],
+    ),
+    ("cheapest?job=llama-3.1-8b-lora&top=2", ["cheapest", "llama-3.1-8b-lora", "--top", "2"]),
+    ("offers?gpu=H100&market=any", ["offers", "--gpu", "H100", "--market", "any"]),
+    (
+        "compare?left=H100&right=A100&job=bert-large&egress=10",
+        ["compare", "H100", "A100", "bert-large", "--egress", "10"],
+    ),
+    ("estimate?job=bert-large&gpu=H100,A100", ["estimate", "bert-large", "--gpu", "H100,A100"]),
+    ("providers", ["providers"]),
+    ("jobs", ["jobs", "list"]),
+    ("jobs/resnet-50", ["jobs", "show", "resnet-50"]),
+]  # fmt: skip
+_OF_THE_MOMENT = {"as_of", "age_seconds", "next", "measurements"}
+
+
+def _lasting(value: Any) -> Any:
+    """*value* without what changes from one moment to the next."""
+    if isinstance(value, dict):
+        return {k: _lasting(v) for k, v in value.items() if k not in _OF_THE_MOMENT}
+    return [_lasting(item) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize(("path", "command"), _SAME)
+def test_it_answers_as_the_command_line_does(
+    market: tuple[str, Client], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, path: str,
+    command: list[str],
+) -> None:  # fmt: skip
+    url, asking = market
+    monkeypatch.setenv("GPUCOST_DATABASE_URL", url)
+    monkeypatch.setenv("GPUCOST_DATA_DIR", str(tmp_path))
+    got = _lasting(asking.get(f"/api/v1/{path}"))
+    told = run(*command, "-o", "json")
+    assert told.code == 0, told.err
+    wanted = _lasting(told.json())
+    wanted.pop("remark", None)
+    assert {k: v for k, v in got.items() if k != "remark"} == wanted
+
+
+@pytest.mark.parametrize("path", ["cheapest?job=bert-large&market=any", "offers"])
+def test_the_formats_say_the_same(market: tuple[str, Client], path: str) -> None:
+    _, asking = market
+    rows = asking.get(f"/api/v1/{path}")["rows"]
+    name, _, query = path.partition("?")
+    lines = asking.ask(f"/api/v1/{name}.ndjson?{query}").text.splitlines()
+    told = [{k: v for k, v in json.loads(line).items() if k != "schema_version"} for line in lines]
+    assert _lasting(told) == _lasting(rows)
+    table = asking.ask(f"/api/v1/{path}", headers={"accept": "text/csv"})
+    assert table.headers["content-type"].startswith("text/csv")
+    cells = list(csv.DictReader(io.StringIO(table.text)))
+    assert [row["offer"] for row in cells] == [row["offer"] for row in rows]
+    for cell, row in zip(cells, rows, strict=True):
+        assert cell["price_usd_per_gpu_hour"] == row["price_usd_per_gpu_hour"]
+    assert "left out" in table.headers["x-gpucost-left-out"]
+
+
+def test_money_is_text_and_unknown_is_null(market: tuple[str, Client]) -> None:
+    _, asking = market
+    found = asking.get("/api/v1/cheapest?job=bert-large&egress=100&tier=any")
+    unknown = [row for row in found["rows"] if row["partial"]]
+    assert unknown
+    for row in found["rows"]:
+        assert isinstance(row["at_least_usd"], str)
+        assert (row["total_usd"] is None) == bool(row["partial"])
+    assert "4.29" in [row["price_usd_per_gpu_hour"] for row in asking.get("/api/v1/offers")["rows"]]
+
+
+def test_pages_follow_one_another(market: tuple[str, Client]) -> None:
+    _, asking = market
+    whole = asking.get("/api/v1/offers?market=any&tier=any&top=100")
+    assert whole["next"] is None
+    pages, following = [], "/api/v1/offers?market=any&tier=any&top=3"
+    while following:
+        page = asking.get(following)
+        assert len(page["rows"]) <= 3
+        assert page["offers_matching"] == len(whole["rows"])
+        pages += page["rows"]
+        following = page["next"]
+    assert _lasting(pages) == _lasting(whole["rows"])
+    ranked = asking.get("/api/v1/cheapest?job=bert-large&top=2")
+    second = asking.get(ranked["next"])
+    assert [row["rank"] for row in ranked["rows"] + second["rows"]] == [1, 2, 3, 4]
+
+
+def test_an_answer_that_is_known_is_not_sent_again(market: tuple[str, Client]) -> None:
+    _, asking = market
+    first = asking.ask("/api/v1/jobs")
+    again = asking.ask("/api/v1/jobs", headers={"if-none-match": f'"x", W/{first.headers["etag"]}'})
+    assert (again.status_code, again.content) == (304, b"")
+    assert again.headers["etag"] == first.headers["etag"]
+    other = asking.ask("/api/v1/jobs", headers={"if-none-match": '"x"'})
+    assert other.status_code == 200
+
+
+def test_a_new_poll_is_seen_at_once(database_server: TestServer, tmp_path: Path) -> None:
+    from tracker.web.api import app
+
+    with filled(database_server, *polls()) as url, client(url, tmp_path) as asking:
+        path = "/api/v1/cheapest?job=bert-large"
+        before = asking.get(path)["rows"][0]
+        record(url, polled("new", [make_offer("cheap", "0.01", source="new")]))
+        held, app.MARK_HOLDS_S = app.MARK_HOLDS_S, 0.0
+        try:
+            after = asking.get(path)["rows"][0]
+        finally:
+            app.MARK_HOLDS_S = held
+    assert before["provider"] != "new"
+    assert (after["provider"], Decimal(after["total_usd"])) == ("new", Decimal("0.04"))
+
+
+def test_many_who_ask_the_same_make_one_answer(
+    market: tuple[str, Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tracker.web.api import views
+
+    _, asking = market
+    made = []
+    real = views.VIEWS["offers"]
+
+    def counted(*given: Any) -> Any:
+        made.append(given)
+        return real(*given)
+
+    monkeypatch.setitem(views.VIEWS, "offers", counted)  # type: ignore[arg-type]
+    answers = asking.at_once(["/api/v1/offers?min_vram=1"] * 20)
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.text for answer in answers}) == len(made) == 1
+
+
+def test_nothing_that_matches_is_an_answer(market: tuple[str, Client]) -> None:
+    _, asking = market
+    found = asking.get("/api/v1/cheapest?job=bert-large&region=nowhere")
+    assert (found["rows"], found["answer"]) == ([], None)
+    assert found["excluded"]
+
+
+def test_an_empty_database_says_what_to_do(database_url: str, tmp_path: Path) -> None:
+    with client(database_url, tmp_path) as asking:
+        found = asking.get("/api/v1/cheapest?job=bert-large")
+        assert (found["rows"], found["offers_total"]) == ([], 0)
+        assert "No offer was on record" in found["remarks"][0]
+
+
+_MODELS = {
+    "cheapest?job=llama-3.1-8b-lora&market=any&compare=H100,A100": models.CheapestAnswer,
+    "cheapest?job=llama-3.1-8b-service&market=any&tier=any": models.CheapestAnswer,
+    "compare?job=bert-large&left=H100&right=A100": models.CompareAnswer,
+    "compare?job=bert-large&left=H100&right=MI300X": models.CompareAnswer,
+    "estimate?job=llama-3.1-70b-qlora": models.EstimateAnswer,
+    "offers?market=any&tier=any": models.OffersAnswer,
+    "providers": models.ProvidersAnswer, "jobs": models.JobsAnswer,
+    "jobs/sdxl-images": models.JobAnswer, "alerts": models.AlertsAnswer,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", _MODELS)
+def test_answers_have_the_shape_that_is_written_down(market: tuple[str, Client], path: str) -> None:
+    _, asking = market
+    _MODELS[path].model_validate_json(asking.ask(f"/api/v1/{path}").content, strict=True)

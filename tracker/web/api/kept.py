@@ -1,0 +1,87 @@
+"""Answers that are kept for a moment, so that many who ask the same make one answer.
+
+An answer holds while the database says nothing new, and a few seconds at most: ages count on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+from hashlib import sha256
+from typing import NamedTuple
+
+HOLDS_S = 10.0
+MOST_BYTES = 32 * 2**20
+
+
+class Kept(NamedTuple):
+    """A body with its tag, until when it holds, and the state of the database it is of."""
+
+    body: bytes
+    etag: str
+    headers: dict[str, str]
+    until: float
+    mark: Hashable
+
+
+class Keeper:
+    """Keeps answers by question. For one event loop."""
+
+    def __init__(
+        self, *, holds_s: float = HOLDS_S, most_bytes: int = MOST_BYTES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._holds_s, self._most, self._clock = holds_s, most_bytes, clock
+        self._kept: OrderedDict[Hashable, Kept] = OrderedDict()
+        self._bytes = 0
+        self._making: dict[Hashable, asyncio.Future[Kept]] = {}
+
+    async def answer(
+        self, key: Hashable, mark: Hashable,
+        make: Callable[[], Awaitable[tuple[bytes, dict[str, str]]]],
+    ) -> Kept:  # fmt: skip
+        """The answer to *key* while the database is at *mark*; *make* makes one that is missing.
+
+        Whoever asks while it is made waits for the same one, its error too.
+        """
+        found = self._kept.get(key)
+        if found is not None and found.mark == mark and self._clock() < found.until:
+            self._kept.move_to_end(key)
+            return found
+        under_way = self._making.get((key, mark))
+        if under_way is not None:
+            return await asyncio.shield(under_way)
+        future: asyncio.Future[Kept] = asyncio.get_running_loop().create_future()
+        self._making[key, mark] = future
+        try:
+            body, headers = await make()
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError):
+                future.cancel()  # those who wait ask again by themselves
+            else:
+                future.set_exception(error)
+                future.exception()  # looked at: nobody may be waiting
+            raise
+        else:
+            kept = Kept(
+                body, f'"{sha256(body).hexdigest()[:32]}"', headers, self._clock() + self._holds_s,
+                mark,
+            )  # fmt: skip
+            self._keep(key, kept)
+            future.set_result(kept)
+            return kept
+        finally:
+            del self._making[key, mark]
+
+    def _keep(self, key: Hashable, kept: Kept) -> None:
+        before = self._kept.pop(key, None)
+        self._bytes -= len(before.body) if before else 0
+        if len(kept.body) > self._most // 4:
+            return
+        self._kept[key] = kept
+        self._bytes += len(kept.body)
+        while self._bytes > self._most:
+            _, dropped = self._kept.popitem(last=False)
+            self._bytes -= len(dropped.body)

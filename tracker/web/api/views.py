@@ -1,0 +1,140 @@
+"""Answers as documents and as tables: what JSON, CSV and NDJSON are made of."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tracker.app.answers import Answers, EstimateReport, Question
+from tracker.app.asked import BadQuestion
+from tracker.app.standing import COLUMNS as ALERT_COLUMNS
+from tracker.report.listing import PROVIDER_COLUMNS
+from tracker.report.shapes import compared, estimated, texts
+from tracker.report.shapes import rows as shapes
+from tracker.report.shapes.jobs import listed_row
+
+FORMATS = {
+    "json": "application/json", "csv": "text/csv; charset=utf-8",
+    "ndjson": "application/x-ndjson",
+}  # fmt: skip
+MOST_ROWS = 1000
+ESTIMATE_COLUMNS = (
+    "gpu", "gpus", "runs", "hours", "low_hours", "high_hours", "basis", "lower_bound", "bound",
+    "vram_gib", "price_usd_per_gpu_hour", "total_usd", "at_least_usd", "low_usd", "high_usd",
+    "provider", "reason",
+)  # fmt: skip
+JOB_COLUMNS = ("job", "kind", "from", "title", "problem")
+
+
+class View(NamedTuple):
+    """An answer: the document around its ``rows`` (in JSON under ``name``), and the columns of
+    the rows as a table. ``footer`` says what was left out, ``more`` whether there is a next page.
+    """
+
+    document: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]]
+    columns: Sequence[str]
+    footer: str = ""
+    more: bool | None = None
+    name: str = "rows"
+
+
+def cheapest(answers: Answers, question: Question, offset: int) -> View:
+    """The ranking, from *offset* on."""
+    top = _page(question)
+    wanted = question._replace(values={**question.values, "top": offset + top + 1})
+    report = answers.cheapest(wanted)
+    page = report.rows[offset : offset + top]
+    rows = [shapes.row(r, report.now) for r in page]
+    footer = texts.footer(report.considered, report.total_offers, report.excluded)
+    more = len(report.rows) > offset + top
+    shown = report._replace(rows=report.rows[: offset + top])
+    document = shapes.document(shown)
+    return View(document, rows, shapes.csv_columns(rows), footer, more)
+
+
+def offers(answers: Answers, question: Question, offset: int) -> View:
+    """What can be rented, from *offset* on."""
+    top = _page(question)
+    report = answers.offers(question)
+    page = report._replace(offers=report.offers[offset : offset + top])
+    footer = texts.footer(len(report.offers), report.total_offers, report.excluded)
+    more = len(report.offers) > offset + top
+    return View(report.document(), page.rows(), shapes.OFFER_COLUMNS, footer, more)
+
+
+def compare(answers: Answers, question: Question, _offset: int) -> View:
+    """Two GPUs."""
+    report = answers.compare(question)
+    rows = [shapes.row(r, report.left.now) for r in compared.rows(report)]
+    footer = "; ".join(
+        f"{name}: {compared.footer(side)}"
+        for name, side in (("left", report.left), ("right", report.right))
+    )
+    return View(compared.document(report), rows, shapes.csv_columns(rows), footer)
+
+
+def estimate(answers: Answers, question: Question, _offset: int) -> View:
+    """Hours on each GPU."""
+    found: EstimateReport = answers.estimate(question)
+    document = estimated.document(found.job, found.found, found.remark)
+    rows = document.pop("estimates")
+    return View(document, rows, ESTIMATE_COLUMNS, document["remark"] or "", name="estimates")
+
+
+def providers(answers: Answers, question: Question, _offset: int) -> View:
+    """Each provider."""
+    report = answers.providers(question)
+    return View(report.document(), report.rows(), PROVIDER_COLUMNS)
+
+
+def jobs(answers: Answers, question: Question, _offset: int) -> View:
+    """The jobs known by name."""
+    return View({}, [listed_row(*one) for one in answers.jobs(question)], JOB_COLUMNS, name="jobs")
+
+
+def alerts(answers: Answers, question: Question, _offset: int) -> View:
+    """Each rule."""
+    report = answers.alerts(question)
+    return View(report.document(), report.rows, ALERT_COLUMNS, "; ".join(report.remarks))
+
+
+VIEWS: Mapping[str, Callable[[Answers, Question, int], View]] = {
+    "cheapest": cheapest, "compare": compare, "estimate": estimate, "offers": offers,
+    "providers": providers, "jobs": jobs, "alerts": alerts,
+}  # fmt: skip
+
+
+def _page(question: Question) -> int:
+    top: int = question.values["top"]
+    if top > MOST_ROWS:
+        raise BadQuestion("top", f"at most {MOST_ROWS:,} rows at once; go on with {{offset}}")
+    return top
+
+
+def body(view: View, form: str, next_page: str | None) -> bytes:
+    """The view in one of FORMATS; *next_page* is the address of what follows."""
+    if form == "csv":
+        return _csv(view).encode()
+    if form == "ndjson":
+        return "".join(f"{_line(row)}\n" for row in view.rows).encode()
+    document = {"schema_version": texts.SCHEMA_VERSION, **texts.plain(view.document)}
+    if view.more is not None:
+        document["next"] = next_page
+    document[view.name] = texts.plain(view.rows)
+    return (texts.json_text(document) + "\n").encode()
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    return texts.json_text({"schema_version": texts.SCHEMA_VERSION, **texts.plain(row)})
+
+
+def _csv(view: View) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(view.columns)
+    for row in view.rows:
+        writer.writerow([texts.csv_cell(texts.plain(row.get(name))) for name in view.columns])
+    return out.getvalue()
