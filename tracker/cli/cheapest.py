@@ -11,7 +11,7 @@ from tracker.app import App, NothingRecorded, questions
 from tracker.app.asked import BadQuestion
 from tracker.app.questions import answer_on as answer_on
 from tracker.app.questions import look as look
-from tracker.cli import render
+from tracker.cli import completing, render
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_ONLY_STALE, EXIT_USAGE, Exit
 from tracker.cli.options import (
     CommaList,
@@ -80,7 +80,7 @@ job_options: Callable[[F], F] = stack(
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("job", required=False)
+@click.argument("job", required=False, shell_complete=completing.jobs)
 @job_options
 @click.option(
     "--compare", type=CommaList(), metavar="A,B", help="Break-even of one GPU against another."

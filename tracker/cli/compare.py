@@ -8,7 +8,7 @@ import click
 
 from tracker.app import App, NothingRecorded
 from tracker.app.asked import BadQuestion
-from tracker.cli import render
+from tracker.cli import completing, render
 from tracker.cli.cheapest import answer_on, job_options, wanted_job
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_ONLY_STALE, EXIT_USAGE, Exit
 from tracker.cli.history import estimates_option
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("left")
-@click.argument("right")
-@click.argument("job", required=False)
+@click.argument("left", shell_complete=completing.gpus)
+@click.argument("right", shell_complete=completing.gpus)
+@click.argument("job", required=False, shell_complete=completing.jobs)
 @job_options
 @click.option("--explain", "explain", is_flag=True, help="The lines of both bills.")
 @click.option("--since", metavar="TIME", help="Over time, too: since 90d or 1y ago, or a date.")

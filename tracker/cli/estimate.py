@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracker.app import App, NothingRecorded
-from tracker.cli import render
+from tracker.cli import completing, render
 from tracker.cli.cheapest import readable
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_USAGE, Exit
 from tracker.cli.options import CommaList
@@ -34,7 +34,7 @@ _COLUMNS = (
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("job")
+@click.argument("job", shell_complete=completing.jobs)
 @click.option(
     "--gpu", type=CommaList(), multiple=True, help="Families or exact GPUs: A100,H100-SXM-80GB."
 )

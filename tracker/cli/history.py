@@ -11,6 +11,7 @@ import click
 
 from tracker.app import App, NothingRecorded
 from tracker.app.past import NOW_ONLY, history_on
+from tracker.cli import completing
 from tracker.cli.cheapest import job_options, wanted_job
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_USAGE, Exit
 from tracker.cli.options import (
@@ -54,7 +55,7 @@ _shown_options: Callable[[F], F] = stack(
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("job", required=False)
+@click.argument("job", required=False, shell_complete=completing.jobs)
 @job_options
 @window_options
 @_shown_options

@@ -9,7 +9,7 @@ import click
 
 from tracker.app import App
 from tracker.app.jobs import listed_jobs
-from tracker.cli import keeping, render
+from tracker.cli import completing, keeping, render
 from tracker.cli.cheapest import readable
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_USAGE, Exit
 from tracker.cli.options import Positive
@@ -79,7 +79,7 @@ def remove(obj: dict[str, Any], names: tuple[str, ...]) -> None:
 
 
 @jobs.command()
-@click.argument("job")
+@click.argument("job", shell_complete=completing.jobs)
 @_OUTPUT
 @click.pass_obj
 def show(obj: dict[str, Any], job: str, output: str) -> None:
@@ -152,7 +152,7 @@ def check(obj: dict[str, Any], files: tuple[str, ...]) -> None:
 
 
 @jobs.command()
-@click.argument("job")
+@click.argument("job", shell_complete=completing.jobs)
 @click.option("--gpu", required=True, help="The exact GPU that it ran on: H100-SXM-80GB.")
 @click.option(
     "--gpus", type=click.IntRange(1, 10_000), default=1, show_default=True, metavar="N",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracker.app import App, NothingRecorded
-from tracker.cli import render
+from tracker.cli import completing, render
 from tracker.cli.cheapest import look, readable
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_ONLY_STALE, EXIT_USAGE, Exit
 from tracker.cli.options import filter_options, filters_from, output_option
@@ -38,7 +38,9 @@ MOST_JOBS = 50
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("jobs", nargs=-1, required=True, metavar="JOB=RUNS…")
+@click.argument(
+    "jobs", nargs=-1, required=True, metavar="JOB=RUNS…", shell_complete=completing.jobs
+)
 @filter_options
 @output_option
 @click.pass_obj

@@ -15,6 +15,8 @@ from tracker.app.asked import MARKETS as MARKETS
 from tracker.app.asked import BadQuestion
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from tracker.report.filters import Filters
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,6 +36,13 @@ class CommaList(click.ParamType[tuple[str, ...]]):
             return asked.words(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[str]]:
+        from tracker.cli.completing import listed
+
+        return listed(ctx, param.opts[0], incomplete)
 
 
 class Duration(click.ParamType[timedelta]):

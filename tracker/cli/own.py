@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracker.app import App, NothingRecorded
+from tracker.cli import completing
 from tracker.cli.cheapest import job_options, wanted_job
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_ONLY_STALE, EXIT_USAGE, Exit
 from tracker.cli.options import (
@@ -95,7 +96,7 @@ _machine_options = stack(
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("job", required=False)
+@click.argument("job", required=False, shell_complete=completing.jobs)
 @_machine_options
 @job_options
 @filter_options_but_gpu

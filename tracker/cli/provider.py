@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracker.app import App, NothingRecorded, enabled
-from tracker.cli import render
+from tracker.cli import completing, render
 from tracker.cli.exits import EXIT_ALL_FAILED, EXIT_NO_MATCH, EXIT_USAGE, Exit
 from tracker.cli.options import output_option
 from tracker.cli.poll import OWN_FILES
@@ -51,7 +51,7 @@ def provider() -> None:
 
 
 @provider.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completing.providers)
 @output_option
 @click.pass_obj
 def check(obj: dict[str, Any], name: str, output: str) -> None:
@@ -63,7 +63,7 @@ def check(obj: dict[str, Any], name: str, output: str) -> None:
 
 
 @provider.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completing.providers)
 @click.option(
     "--to",
     "target",
@@ -91,7 +91,7 @@ def record(obj: dict[str, Any], name: str, target: Path | None) -> None:
 
 
 @provider.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completing.providers)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @output_option
 @click.pass_obj

@@ -12,7 +12,7 @@ from tracker.app import App, NothingRecorded
 from tracker.app.asked import BadQuestion
 from tracker.app.past import NOW_ONLY
 from tracker.app.windows import since_moment
-from tracker.cli import render
+from tracker.cli import completing, render
 from tracker.cli.cheapest import wanted_job
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_ONLY_STALE, EXIT_USAGE, Exit
 from tracker.cli.options import Duration, Positive, filters_from, past_filter_options
