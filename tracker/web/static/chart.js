@@ -15,13 +15,22 @@ function number(text) {
 // is one. The end lies a millisecond before the next start.
 function read(table) {
   const rows = [...table.tBodies[0].rows];
+  const overall = table.querySelector("th[data-overall]") !== null;
   const times = [];
-  const columns = rows.length ? [...rows[0].querySelectorAll("td")].map(() => ({
-    value: [], low: [], high: [], least: [], shown: [],
+  const columns = rows.length ? [...rows[0].querySelectorAll("td[data-plot]")].map((_, at, all) => ({
+    value: [], low: [], high: [], least: [], shown: [], overall: overall && at === all.length - 1,
   })) : [];
   for (const row of rows) {
-    times.push(Number(row.dataset.start), Number(row.dataset.end) - 0.001);
-    [...row.querySelectorAll("td")].forEach((cell, at) => {
+    const start = Number(row.dataset.start);
+    if (times.length && start > times[times.length - 1] + 0.01) {  // nothing is known in between
+      times.push(times[times.length - 1] + 0.001);
+      for (const column of columns) {
+        for (const name of ["value", "low", "high", "least"]) column[name].push(null);
+        column.shown.push("");
+      }
+    }
+    times.push(start, Number(row.dataset.end) - 0.001);
+    [...row.querySelectorAll("td[data-plot]")].forEach((cell, at) => {
       const data = cell.querySelector("data");
       const value = number(data && data.value);
       const column = columns[at];
@@ -83,6 +92,24 @@ function drawDeadBand(u, low, high) {
   ctx.restore();
 }
 
+// Dates as they are written in the table: the year, or the day, where it changes.
+function dates(zone) {
+  const day = uPlot.fmtDate("{YYYY}-{MM}-{DD}");
+  const short = uPlot.fmtDate("{MM}-{DD}");
+  const year = uPlot.fmtDate("{YYYY}");
+  const minute = uPlot.fmtDate("{HH}:{mm}");
+  return (u, splits, axis, space, step) => {
+    let before = null;
+    return splits.map((at) => {
+      const moment = uPlot.tzDate(new Date(at * 1000), zone);
+      const [main, beside] = step >= 86400 ? [short(moment), year(moment)] : [minute(moment), day(moment)];
+      const text = beside === before ? main : `${main}\n${beside}`;
+      before = beside;
+      return text;
+    });
+  };
+}
+
 function draw(figure) {
   const { times, columns } = read(document.getElementById(figure.dataset.table));
   const plot = figure.querySelector(".plot");
@@ -91,22 +118,24 @@ function draw(figure) {
   const series = [{}];
   const bands = [];
   columns.forEach((column, at) => {
-    const stroke = () => colour(`--series-${at % 8}`);
+    const stroke = () => colour(column.overall ? "--ink" : `--series-${at % 8}`);
+    const dash = column.overall ? [1, 5] : DASHES[at % 8];
     const hidden = { stroke: "transparent", points: { show: false } };
     data.push(column.value);
-    series.push({ stroke, width: 2, dash: DASHES[at % 8], spanGaps: false, points: { show: false } });
+    series.push({ stroke, width: 2, dash, spanGaps: false, points: { show: false } });
     if (column.least.some((value) => value !== null)) {
       data.push(column.least);
       series.push({ stroke, paths: () => null, points: { show: true, size: 7, fill: () => colour("--paper"), stroke } });
     }
-    if (column.low.some((value, i) => value !== column.high[i])) {
+    if (!column.overall && column.low.some((value, i) => value !== column.high[i])) {
       data.push(column.high, column.low);
       series.push({ ...hidden }, { ...hidden });
       const n = series.length;
       bands.push({ series: [n - 2, n - 1], fill: () => `${stroke()}33` });
     }
   });
-  const { zone, unit, scale, deadLow, deadHigh } = figure.dataset;
+  const { unit, scale, deadLow, deadHigh } = figure.dataset;
+  const zone = figure.dataset.zone.toUpperCase() === "UTC" ? "Etc/UTC" : figure.dataset.zone;
   const axis = {
     stroke: () => colour("--ink"),
     grid: { stroke: () => colour("--line"), width: 1 },
@@ -117,10 +146,10 @@ function draw(figure) {
   figure.hidden = false;
   const u = new uPlot({
     ...size(),
-    tzDate: (at) => uPlot.tzDate(new Date(at * 1000), zone === "UTC" ? "Etc/UTC" : zone),
+    tzDate: (at) => uPlot.tzDate(new Date(at * 1000), zone),
     legend: { show: false },
     scales: { y: scale === "log" ? { distr: 3 } : {} },
-    axes: [axis, { ...axis, size: 70, label: unit, labelFont: axis.font }],
+    axes: [{ ...axis, values: dates(zone) }, { ...axis, size: 70, label: unit, labelFont: axis.font }],
     series,
     bands,
     hooks: {
