@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tracker.app import asked, kept, questions
 from tracker.app.asked import BadQuestion, Parameter
 from tracker.app.jobs import ListedJob, job_names, listed_jobs
+from tracker.app.past import NOW_ONLY, history_on, versus_on
 from tracker.app.root import App, NothingRecorded
+from tracker.app.windows import Window, window_of
 from tracker.domain.job import Job, is_slice
 from tracker.domain.pareto import Goal
 
@@ -26,10 +28,20 @@ if TYPE_CHECKING:
     from tracker.report.cheapest import CheapestReport
     from tracker.report.compare import CompareReport
     from tracker.report.estimates import OnGpu
+    from tracker.report.history.told import Told
+    from tracker.report.history.versus import Versus
     from tracker.report.listing import OffersReport, ProvidersReport
 
 Reading = Callable[[], AbstractContextManager["psycopg.Connection[Any]"]]
 
+_PAST_FILTERS = {name: one for name, one in asked.FILTERS.items() if name not in NOW_ONLY}
+_SINCE = asked.text_parameter("So long ago (12h, 90d, 1y) or a date: 2026-03-01.")._replace(
+    default="90d"
+)
+_VERSION = asked.choice(
+    "Price the past with the hours that were known then, or with those of now.",
+    ("recorded", "latest"), "recorded", "version",
+)  # fmt: skip
 _TOP = {"cheapest": 10, "offers": 25}
 QUESTIONS: Mapping[str, Mapping[str, Parameter]] = {
     "cheapest": {
@@ -44,6 +56,33 @@ QUESTIONS: Mapping[str, Mapping[str, Parameter]] = {
         **asked.JOB, **{k: v for k, v in asked.FILTERS.items() if k != "gpu"},
         "left": asked.text_parameter("One GPU: H100."),
         "right": asked.text_parameter("The other one: A100."),
+    },
+    "history": {
+        **asked.JOB, **_PAST_FILTERS,
+        "since": _SINCE,
+        "until": asked.text_parameter("A date, or so long ago. Default: now."),
+        "bucket": asked.text_parameter(
+            "15m, 1h, 6h (what divides a day), 1d, 1w or 1mo. Default: by the window."
+        ),
+        "tz": asked.text_parameter("Whose days and midnights: Europe/Berlin.")._replace(
+            default="UTC"
+        ),
+        "per": asked.choice(
+            "A series for each GPU, or for each provider.", ("gpu", "provider"), "gpu", "series"
+        ),
+        "stat": asked.choice(
+            "The figure of a bucket, over the time that a price is known for.",
+            ("min", "median", "p10", "p90"), "min", "figure",
+        ),
+        "below": asked.number_parameter("For how long it was to be had for less, USD."),
+        "estimate_version": _VERSION,
+    },
+    "versus": {
+        **asked.JOB, **{name: one for name, one in _PAST_FILTERS.items() if name != "gpu"},
+        "left": asked.text_parameter("One GPU: H100."),
+        "right": asked.text_parameter("The other one: A100."),
+        "since": _SINCE,
+        "estimate_version": _VERSION,
     },
     "offers": {**asked.FILTERS, "top": asked.top_parameter(_TOP["offers"])},
     "estimate": {
@@ -92,6 +131,13 @@ def _texts(value: object) -> list[str]:
     return [str(value).lower() if isinstance(value, bool) else str(value)]
 
 
+class Past(NamedTuple):
+    """What a job cost over time, and the window that was asked for."""
+
+    told: Told
+    window: Window
+
+
 class EstimateReport(NamedTuple):
     """A job on each GPU; ``remark`` says why there are no prices where there are none."""
 
@@ -130,13 +176,8 @@ class Answers:
 
         options = self._options(question) | {"gpu": (), "compare": None, "top": 1}
         options.pop("goal", None)
-        names = options["left"], options["right"]
-        for side, name in zip(("left", "right"), names, strict=True):
-            if name is None:
-                raise BadQuestion(side, "name a GPU such as H100")
+        names = self._two(options)
         job, filters = self._job(options), asked.filters_of(options)
-        if self.app.catalogue.select(names[0]) & self.app.catalogue.select(names[1]):
-            raise BadQuestion("right", f"{names[0]} and {names[1]} may be the same GPU; name two")
         with self._reading() as connection:
             left, right = (
                 questions.answer_on(
@@ -145,6 +186,27 @@ class Answers:
                 for name in names
             )
         return compare_report(left, right)
+
+    def history(self, question: Question) -> Past:
+        """What a job cost over time."""
+        options = self._past_options(question)
+        now = question.now
+        window = window_of(
+            options["since"], options["until"], options["bucket"], options["tz"], now
+        )
+        job, filters = self._job(options), asked.filters_of({**options, **NOW_ONLY})
+        self._known(filters.gpus)
+        with self._reading() as connection:
+            told = history_on(connection, self.app, job, filters, window, options, now)
+        return Past(told, window)
+
+    def versus(self, question: Question) -> Versus:
+        """Two GPUs over time."""
+        options = self._past_options(question) | {"gpu": (), "as_of": None}
+        names = self._two(options)
+        job, filters = self._job(options), asked.filters_of({**options, **NOW_ONLY})
+        with self._reading() as connection:
+            return versus_on(connection, self.app, job, names, filters, options)
 
     def offers(self, question: Question) -> OffersReport:
         """What can be rented, the cheapest per GPU-hour first; all that match, in order."""
@@ -236,6 +298,21 @@ class Answers:
             "show_all": False, "compare": values.get("compare") or None,
             "verify": False, "goal": values.get("goal"),
         }  # fmt: skip
+
+    def _past_options(self, question: Question) -> dict[str, Any]:
+        options = self._options(question)
+        options.pop("goal")
+        return options | {"estimates": options["estimate_version"]}
+
+    def _two(self, options: Mapping[str, Any]) -> tuple[str, str]:
+        """The two GPUs that are compared."""
+        left, right = options["left"], options["right"]
+        for side, name in (("left", left), ("right", right)):
+            if name is None:
+                raise BadQuestion(side, "name a GPU such as H100")
+        if self.app.catalogue.select(left) & self.app.catalogue.select(right):
+            raise BadQuestion("right", f"{left} and {right} may be the same GPU; name two")
+        return left, right
 
     def _job(self, options: Mapping[str, Any]) -> Job:
         name = options["job"]

@@ -234,6 +234,11 @@ def text_parameter(help_: str) -> Parameter:
     return Parameter(_text, help_)
 
 
+def number_parameter(help_: str) -> Parameter:
+    """A number above zero."""
+    return _number(help_)
+
+
 def list_parameter(help_: str) -> Parameter:
     """Several words."""
     return _list(help_)

@@ -8,12 +8,17 @@ from starlette.routing import BaseRoute, Mount
 
 from tracker.app.answers import Answers
 from tracker.web.api.app import Service, make_api
-from tracker.web.api.guard import Access, Limits
+from tracker.web.api.guard import Access, Guard, Limits
+from tracker.web.pages.site import make_pages
 
 
 def site_routes(
     answers: Callable[[], Answers], access: Access, limits: Limits | None = None
 ) -> list[BaseRoute]:
-    """The routes of the programming interface. *answers* gives the read side of this moment."""
+    """The programming interface under /api, and the pages for people at all other addresses.
+
+    *answers* gives the read side of this moment. Both are guarded alike.
+    """
     service = Service(answers, access, limits or Limits())
-    return [Mount("/api", make_api(service))]
+    pages = Guard(make_pages(answers), access, limits)
+    return [Mount("/api", make_api(service)), Mount("/", pages)]

@@ -49,11 +49,20 @@ _SAME = [
         ["compare", "H100", "A100", "bert-large", "--egress", "10"],
     ),
     ("estimate?job=bert-large&gpu=H100,A100", ["estimate", "bert-large", "--gpu", "H100,A100"]),
+    (
+        "history?job=bert-large&gpu=H100,A100&since=2d&bucket=6h&stat=median&below=12",
+        ["history", "bert-large", "--gpu", "H100,A100", "--since", "2d", "--bucket", "6h",
+         "--stat", "median", "--below", "12"],
+    ),
     ("providers", ["providers"]),
     ("jobs", ["jobs", "list"]),
     ("jobs/resnet-50", ["jobs", "show", "resnet-50"]),
 ]  # fmt: skip
-_OF_THE_MOMENT = {"as_of", "age_seconds", "next", "measurements"}
+_OF_THE_MOMENT = {
+    "as_of", "age_seconds", "next", "measurements", "since", "until", "start", "end",
+    "known_seconds", "below_seconds", "compared_seconds", "cheapest_alone_seconds",
+    "cheapest_tied_seconds",
+}  # fmt: skip
 
 
 def _lasting(value: Any) -> Any:
@@ -190,6 +199,8 @@ _MODELS = {
     "compare?job=bert-large&left=H100&right=MI300X": models.CompareAnswer,
     "estimate?job=llama-3.1-70b-qlora": models.EstimateAnswer,
     "offers?market=any&tier=any": models.OffersAnswer,
+    "history?job=bert-large&since=1d": models.HistoryAnswer,
+    "history?job=llama-3.1-8b-lora&since=1d&per=provider": models.HistoryAnswer,
     "providers": models.ProvidersAnswer, "jobs": models.JobsAnswer,
     "jobs/sdxl-images": models.JobAnswer, "alerts": models.AlertsAnswer,
 }  # fmt: skip

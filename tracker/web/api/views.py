@@ -12,6 +12,7 @@ from tracker.app.asked import BadQuestion
 from tracker.app.standing import COLUMNS as ALERT_COLUMNS
 from tracker.report.listing import PROVIDER_COLUMNS
 from tracker.report.shapes import compared, estimated, texts
+from tracker.report.shapes import history as past
 from tracker.report.shapes import rows as shapes
 from tracker.report.shapes.jobs import listed_row
 
@@ -76,6 +77,13 @@ def compare(answers: Answers, question: Question, _offset: int) -> View:
     return View(compared.document(report), rows, shapes.csv_columns(rows), footer)
 
 
+def history(answers: Answers, question: Question, _offset: int) -> View:
+    """A job's cost over time."""
+    told, window = answers.history(question)
+    document = past.document(told, window.bucket, window.zone_name)
+    return View(document, past.rows(told), past.COLUMNS, "; ".join(document["remarks"]))
+
+
 def estimate(answers: Answers, question: Question, _offset: int) -> View:
     """Hours on each GPU."""
     found: EstimateReport = answers.estimate(question)
@@ -102,8 +110,8 @@ def alerts(answers: Answers, question: Question, _offset: int) -> View:
 
 
 VIEWS: Mapping[str, Callable[[Answers, Question, int], View]] = {
-    "cheapest": cheapest, "compare": compare, "estimate": estimate, "offers": offers,
-    "providers": providers, "jobs": jobs, "alerts": alerts,
+    "cheapest": cheapest, "compare": compare, "history": history, "estimate": estimate,
+    "offers": offers, "providers": providers, "jobs": jobs, "alerts": alerts,
 }  # fmt: skip
 
 
