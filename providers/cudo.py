@@ -152,6 +152,7 @@ provider = Provider(
         default_tiers=("standard",),
         key="optional",
         key_variable="CUDO_API_KEY",
+        key_adds="an answer, should the list be refused without one",
         terms="documented API; the list has answered without a key, and some say that it needs one "
         f"now. Priced is a machine of {VCPUS_PER_GPU} vCPUs and {RAM_GIB_PER_GPU} GiB for each "
         "GPU, or the nearest allowed: CUDO prices the parts, not the machine",

@@ -252,6 +252,7 @@ provider = Provider(
         default_tiers=("standard",),
         key="optional",
         key_variable="DIGITALOCEAN_TOKEN",
+        key_adds="the API instead of the documentation's page",
         terms="documented API, 5,000 requests an hour with a key; without one the documentation's "
         "price page is read. A Droplet that is off is still billed",
         verified="page parser checked against a page recorded in 2026-08, API parser against test "

@@ -145,6 +145,7 @@ provider = Provider(
         default_tiers=("standard",),
         key="optional",
         key_variable="HYPERBOLIC_API_KEY",
+        key_adds="nothing that is known of: the list answers without one",
         terms="no limit and no terms for programs are published; partly a reseller, and its answer "
         "does not say of whom",
         verified="parser checked against an answer recorded in 2026-08; never called live from "

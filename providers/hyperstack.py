@@ -266,6 +266,7 @@ provider = Provider(
         default_tiers=("standard",),
         key="optional",
         key_variable="HYPERSTACK_API_KEY",
+        key_adds="the API instead of the page: machines by region, and what is in stock",
         terms="no published limit; three requests a poll with a key, one page without",
         verified="page parser checked against a page recorded in 2026-08; the API's answers follow "
         "its published description, and neither has been seen live, because no live call was "

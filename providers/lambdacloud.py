@@ -292,6 +292,7 @@ provider = Provider(
         default_tiers=("standard",),
         key="optional",
         key_variable="LAMBDA_API_KEY",
+        key_adds="the API instead of the page, with stock by region",
         terms="the API is documented, about one request a second; whether the terms of the web "
         "site speak of automated reading has not been checked. Prices are without tax",
         verified="API: shape and prices checked against a fixture that its author checked live in "

@@ -354,6 +354,7 @@ provider = Provider(
         default_tiers=("secure", "community"),
         key="optional",
         key_variable="RUNPOD_API_KEY",
+        key_adds="nothing that is known of: the catalogue answers without one",
         terms="no published limit for the catalogue; one request per poll with an honest "
         "User-Agent (without one Cloudflare answers 403)",
         verified="parser checked against answers recorded in 2025-06 and 2026-08; the stock "

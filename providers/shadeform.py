@@ -241,6 +241,7 @@ provider = Provider(
         default_tiers=("standard",),
         key="optional",
         key_variable="SHADEFORM_API_KEY",
+        key_adds="the list instead of the home page, where it is refused without one",
         terms="they restrict systematic compilation of its listings: off until you have read them "
         "and set enabled = true",
         verified="parser checked against ten entries recorded in 2026-08; whether the list answers "

@@ -221,6 +221,7 @@ provider: Provider[TensordockConfig] = Provider(
         default_tiers=("standard",),
         key="optional",
         key_variable="TENSORDOCK_API_KEY",
+        key_adds="an answer, should the list be refused without one",
         terms="no published limit; one request a poll. What is listed is often gone when one "
         "orders it",
         verified="nothing live, and no recorded answer: parser and fixtures follow the types of a "

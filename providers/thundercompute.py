@@ -147,6 +147,7 @@ provider = Provider(
         default_tiers=("production",),
         key="optional",
         key_variable="TNR_API_TOKEN",
+        key_adds="an answer, should the list be refused without one",
         terms="the endpoint of its own command line; whether it needs a key is not known. "
         "Prototyping attaches the GPU over the network, so that it is ranked only when asked for",
         verified="nothing recorded was at hand: written against the shape that its command line "

@@ -274,6 +274,7 @@ provider = Provider(
         default_tiers=("verified",),
         key="optional",
         key_variable="VAST_API_KEY",
+        key_adds="nothing that is known of: the search answers without one",
         terms="search is limited per address (a gap of about 3 s, about 10 requests a minute); "
         "the documentation asks for a key, search answers without one",
         verified="parser checked against answers recorded in 2026-07 and 2026-08; splitting of "

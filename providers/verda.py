@@ -344,6 +344,7 @@ provider = Provider(
         default_tiers=("standard",),
         key="optional",
         key_variable="VERDA_CLIENT_SECRET",
+        key_adds="what is to be had now, together with client_id",
         terms="no published limit; the list answers without a key. The secret is used together "
         "with client_id, and only to ask what is to be had now",
         verified="parser checked against test data of another project in the shape of the list, "

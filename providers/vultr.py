@@ -290,6 +290,7 @@ provider = Provider(
         default_tiers=("standard",),
         key="optional",
         key_variable="VULTR_API_KEY",
+        key_adds="what is in stock in each place",
         terms="30 requests a second and address; the key only adds what is in stock",
         verified="parser checked against plans that another project copied from the live service "
         "(2024-2025); cursors, dedicated plans and the list of what is in stock follow the "

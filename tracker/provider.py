@@ -207,6 +207,7 @@ class Facts:
     verified: str  # what has been checked live, what not, and why
     marketplace: bool = False  # many independent hosts: one bogus ask of many is likely
     min_every: timedelta = timedelta(minutes=5)
+    key_adds: str = ""  # what is known, or asked for, only with the key, where it is optional
 
 
 C = TypeVar("C", bound=ProviderConfig)

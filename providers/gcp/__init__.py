@@ -171,6 +171,7 @@ provider = Provider(
         default_tiers=("standard",),
         key="optional",
         key_variable="GCP_API_KEY",
+        key_adds="Google's own catalogue, for all regions, instead of a third party's open data",
         terms="with a key: a documented public API, made for programs; without: open data of a "
         "third party under the Apache-2.0 licence, believed for 14 days after it was made "
         "(open_data = false leaves it out)",

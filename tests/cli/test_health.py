@@ -142,7 +142,9 @@ def test_doctor_on_a_sound_set_up(database_url: str, monkeypatch: pytest.MonkeyP
     assert answer.code == 0
     assert f"schema {migrate.head()}" in answer.out
     assert "GPUCOST_DATABSE is not a setting" in answer.out
-    assert "RUNPOD_API_KEY may hold one" in answer.out
+    assert "works without a key; VULTR_API_KEY would add: what is in stock" in answer.out
+    assert "not configured: set PRIME_API_KEY to its API key" in answer.out
+    assert "shadeform: off: [providers.shadeform] enabled = true switches it on" in answer.out
     states = {f["state"] for f in run("doctor", "-o", "json").json()["findings"]}
     assert states == {"ok", "note"}
 

@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -136,24 +136,23 @@ def _database(app: App, health: dict[str, ProviderHealth]) -> Iterator[Finding]:
             yield WARN, "database", "no schema yet: gpucost db upgrade"
         else:
             migrate.check_revision(revision)
-            found = provider_health(connection, datetime.now(UTC))
+            after = timedelta(days=app.settings.quality.retired_after_days)
+            found = provider_health(connection, datetime.now(UTC), retired_after=after)
             health |= {h.provider.slug: h for h in found}
         yield OK, "database", f"PostgreSQL {version}, schema {revision}"
 
 
 def _providers(app: App, health: Mapping[str, ProviderHealth]) -> Iterator[Finding]:
-    chosen, left_out = enabled(app, None)
-    for provider, _config in chosen:
-        facts = provider.facts
-        text = "needs no key"
-        if facts.key == "optional":
-            text = f"works without a key; {facts.key_variable} may hold one"
-        elif facts.key == "required":
-            text = "key set"
-        state, last = _last_poll(health.get(provider.name))
-        yield state, "providers", f"{provider.name}: {text}; {last}"
-    for name, reason in left_out:
-        yield WARN, "providers", f"{name}: {reason}"
+    from tracker.app.keys import set_ups
+
+    chosen, _ = enabled(app, None)  # refuses tables of providers that there are not
+    for name, set_up in set_ups(app).items():
+        if set_up.configured:
+            state, last = _last_poll(health.get(name))
+            yield state, "providers", f"{name}: {set_up.said}; {last}"
+        else:
+            state = WARN if set_up.enabled else OK
+            yield state, "providers", f"{name}: {set_up.said}"
     errors = {
         provider.name: h.provider.last_error
         for provider, _ in chosen
@@ -165,12 +164,21 @@ def _providers(app: App, health: Mapping[str, ProviderHealth]) -> Iterator[Findi
 
 
 def _last_poll(health: ProviderHealth | None) -> tuple[str, str]:
+    from tracker.report.health import LOW_COVERAGE
+
     if health is None or health.provider.last_attempt_at is None:
         return OK, "never polled"
     p, now = health.provider, datetime.now(UTC)
     ago = "never" if p.last_ok_at is None else render.age(p.last_ok_at, now)
+    if health.retired:
+        return WARN, f"retired: no good poll since {p.last_ok_at:%Y-%m-%d}"
     if p.consecutive_failures:
         why = p.last_error or p.last_status
         failed = render.counted(p.consecutive_failures, "failed poll")
         return WARN, f"{failed} in a row, last good one: {ago}: {why}"
-    return (WARN if health.stale else OK), f"last good poll: {ago}{', stale' * health.stale}"
+    few = health.coverage is not None and health.coverage < LOW_COVERAGE and not health.stale
+    shown = f", with {health.latest_offers} offers where {health.usual_offers} are usual" * few
+    state = WARN if health.stale or few or health.unchanged_since else OK
+    if since := health.unchanged_since:
+        shown += f", unchanged since {since:%Y-%m-%d}"
+    return state, f"last good poll: {ago}{', stale' * health.stale}{shown}"

@@ -17,6 +17,7 @@ _TABLE = (
     render.Column("PROVIDER"), render.Column("LAST OK", right=True), render.Column("STATE"),
     render.Column("OFFERS", right=True), render.Column("HELD", 2, right=True),
     render.Column("REJECTED", 3, right=True), render.Column("UNKNOWN", 4, right=True),
+    render.Column("USUAL", 5, right=True), render.Column("KEY", 6),
     render.Column("FAILURES", 1, right=True),
 )  # fmt: skip
 _UNMAPPED_TABLE = (
@@ -46,19 +47,23 @@ def _health(app: App, output: str) -> None:
     from tracker.report.listing import PROVIDER_COLUMNS
 
     found = Answers(app).providers(Question.of("providers"))
-    now, never = found.now, found.never
+    now = found.now
     if output not in ("table", "wide"):
         render.print_rows(output, found.rows(), PROVIDER_COLUMNS, found.document())
         return
-    rows = [h.as_dict(now) for h in found.health]
+    asked = found.rows()
+    rows = asked[: len(found.health)]
     lines = [
         [
             r["provider"], render.age(r["last_ok_at"], now) if r["last_ok_at"] else "never",
-            _state(r), *_figures(r),
+            _state(r), *(figures := _figures(r))[:-1], _usual(r), _key(r), figures[-1],
         ]
         for r in rows
     ]  # fmt: skip
-    lines += [[name, "never", "never polled", *[render.DASH] * 5] for name in never]
+    lines += [
+        [r["provider"], "never", _never(r), *[render.DASH] * 5, _key(r), render.DASH]
+        for r in asked[len(rows) :]
+    ]
     render.print_table(_TABLE, lines, wide=output == "wide")
     render.say()
     for r in rows:
@@ -78,14 +83,37 @@ def _figures(r: dict[str, Any]) -> list[str]:
     return [render.count(r[name]) if polled else render.DASH for name in names]
 
 
+def _usual(r: dict[str, Any]) -> str:
+    """The coverage against the provider's own past."""
+    return render.DASH if r["coverage"] is None else f"{r['coverage'] * 100:.0f}%"
+
+
+def _key(r: dict[str, Any]) -> str:
+    if r["key"] is None:
+        return render.DASH
+    if r["key"] == "none":
+        return "none needed"
+    return f"{r['key']}, {'set' if r['key_set'] else 'not set'}: {r['key_variable']}"
+
+
+def _never(r: dict[str, Any]) -> str:
+    return "never polled" if r["configured"] is not False else "not configured"
+
+
 def _state(r: dict[str, Any]) -> str:
+    from tracker.report.health import LOW_COVERAGE
+
     if r["last_status"] is None:
         return "price book only"
     state = str(r["last_status"])
-    if r["stale"] and r["last_ok_at"] is not None:
+    if r["retired"]:
+        state += ", retired"
+    elif r["stale"] and r["last_ok_at"] is not None:
         state += ", stale"
     if r["unchanged_since"] is not None:
         state += f", unchanged since {r['unchanged_since']:%Y-%m-%d}"
+    if r["coverage"] is not None and r["coverage"] < LOW_COVERAGE and not r["stale"]:
+        state += f", {_usual(r)} of its usual offers"
     return state
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from tracker.domain.terms import OWN
-from tracker.store import reads
+from tracker.store import reads, status
 
 if TYPE_CHECKING:
     import psycopg
@@ -18,18 +19,37 @@ if TYPE_CHECKING:
 # List prices may stand still for months; a feed whose every byte does is more likely dead.
 UNCHANGED_ALARM = timedelta(days=14)
 
+# Silent for so long a provider is gone rather than down (``[quality] retired_after_days``).
+RETIRED_AFTER = timedelta(days=30)
+
+# A poll with less than this part of the offers that are usual is worth a look.
+LOW_COVERAGE = Decimal("0.8")
+
 
 @dataclass(frozen=True, slots=True)
 class ProviderHealth:
     """One provider's row of ``gpucost providers``. ``last_poll`` may be a failed one.
 
     ``stale``: it has no prices that may be ranked, since they are too old or it never gave any.
+    ``retired``: it has been stale for so long that nobody should wait for it. ``usual_offers`` is
+    the median of its own past (``status.own_past``); None where there is too little of that.
     """
 
     provider: StoredProvider
     last_poll: StoredPoll | None
     stale: bool
     unchanged_since: datetime | None  # set when the content has not moved for suspiciously long
+    retired: bool = False
+    latest_offers: int | None = None  # of its latest accepted poll
+    usual_offers: int | None = None
+
+    @property
+    def coverage(self) -> Decimal | None:
+        """Offers of the latest accepted poll / those that are usual, to 3 places; may be above 1.
+        None where either is not known."""
+        if self.latest_offers is None or not self.usual_offers:
+            return None
+        return round(Decimal(self.latest_offers) / self.usual_offers, 3)
 
     def as_dict(self, now: datetime) -> dict[str, Any]:
         """Plain values for output."""
@@ -52,6 +72,10 @@ class ProviderHealth:
             "unmapped": p.unmapped,
             "unchanged_since": self.unchanged_since,
             "every_seconds": p.every_seconds,
+            "usual_offers": self.usual_offers,
+            "coverage": self.coverage,
+            "retired": self.retired,
+            "reachable": None if p.last_attempt_at is None else not p.consecutive_failures,
         }
 
 
@@ -102,18 +126,29 @@ def _list(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))
 
 
-def provider_health(connection: psycopg.Connection[Any], now: datetime) -> list[ProviderHealth]:
+def provider_health(
+    connection: psycopg.Connection[Any], now: datetime, *, retired_after: timedelta = RETIRED_AFTER
+) -> list[ProviderHealth]:
     """Every provider ever polled, and every seller known from a price book, by name."""
-    health = []
+    health, past = [], status.own_past(connection)
     for provider in reads.providers(connection):
         latest = reads.polls(connection, provider.slug, limit=1)
+        own = past.get(provider.slug)
         health.append(
             ProviderHealth(
                 provider, latest[0] if latest else None, _stale(provider, now),
-                _unchanged(provider, now),
+                _unchanged(provider, now), _retired(provider, now, retired_after),
+                own.latest if own else None, own.usual if own else None,
             )
         )  # fmt: skip
     return health
+
+
+def _retired(provider: StoredProvider, now: datetime, after: timedelta) -> bool:
+    """Whether it has been asked and silent for longer than *after* and its own time to live."""
+    if provider.last_ok_at is None or not _stale(provider, now):
+        return False
+    return now - provider.last_ok_at >= after
 
 
 def _stale(provider: StoredProvider, now: datetime) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracker.report.filters import STALE, Filters, is_stale, select
@@ -19,7 +21,10 @@ if TYPE_CHECKING:
 PROVIDER_COLUMNS = (
     "provider", "kind", "last_ok_at", "age_seconds", "stale", "last_status", "last_error",
     "consecutive_failures", "offers", "quarantined", "rejected", "unmapped", "unchanged_since",
+    "usual_offers", "coverage", "retired", "reachable", "configured", "problem", "key",
+    "key_variable", "key_set", "key_adds",
 )  # fmt: skip
+SET_UP_COLUMNS = ("configured", "problem", "key", "key_variable", "key_set", "key_adds")
 
 
 class OffersReport(NamedTuple):
@@ -67,19 +72,24 @@ def _order(o: StoredOffer) -> tuple[Any, ...]:
 
 
 class ProvidersReport(NamedTuple):
-    """Every provider that was ever polled, and the names of those that were not."""
+    """Every provider that was ever polled, and the names of those that were not.
+
+    ``set_ups`` holds the SET_UP_COLUMNS of installed providers; a mere seller has none.
+    """
 
     now: datetime
     health: tuple[ProviderHealth, ...]
     never: tuple[str, ...]
+    set_ups: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
     def rows(self) -> list[dict[str, Any]]:
-        """All of them as plain values; of those never polled nothing is known."""
-        asked = [one.as_dict(self.now) for one in self.health]
-        return asked + [
+        """All of them as plain values; of those never polled nothing is known but their set-up."""
+        rows = [one.as_dict(self.now) for one in self.health] + [
             dict.fromkeys(PROVIDER_COLUMNS) | {"provider": name, "last_status": "never polled"}
             for name in self.never
         ]
+        nothing = dict.fromkeys(SET_UP_COLUMNS)
+        return [row | nothing | self.set_ups.get(row["provider"], {}) for row in rows]
 
     def document(self) -> dict[str, Any]:
         """What stands around the rows."""

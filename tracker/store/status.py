@@ -112,6 +112,40 @@ def poll_that_saw(connection: Connection, source: str, seen_at: datetime) -> Sto
     return StoredPoll(*row) if row else None
 
 
+class OwnPast(NamedTuple):
+    """How many offers a provider's latest accepted poll brought, and how many it usually brings.
+
+    ``usual`` is the median of up to PAST_POLLS complete polls before it; None for fewer than
+    FEWEST_POLLS, which show no habit.
+    """
+
+    latest: int
+    usual: int | None
+
+
+PAST_POLLS, FEWEST_POLLS = 100, 3
+
+
+def own_past(connection: Connection) -> dict[str, OwnPast]:
+    """Of every provider with an accepted poll, by name."""
+    cursor = connection.execute(
+        "SELECT p.slug, last.offers, past.usual, past.polls FROM provider p"
+        " CROSS JOIN LATERAL (SELECT l.id, l.polled_at, l.offers FROM poll l"
+        "   WHERE l.provider_id = p.id AND l.status IN ('complete', 'partial')"
+        "   ORDER BY l.polled_at DESC LIMIT 1) last"
+        " CROSS JOIN LATERAL (SELECT count(*) AS polls,"
+        "   percentile_disc(0.5) WITHIN GROUP (ORDER BY x.offers) AS usual"
+        "   FROM (SELECT l.offers FROM poll l WHERE l.provider_id = p.id"
+        "     AND l.status = 'complete' AND l.polled_at < last.polled_at"
+        "     ORDER BY l.polled_at DESC LIMIT %s) x) past",
+        (PAST_POLLS,),
+    )
+    return {
+        slug: OwnPast(latest, usual if polls >= FEWEST_POLLS else None)
+        for slug, latest, usual, polls in cursor
+    }
+
+
 class StoredQuarantine(NamedTuple):
     """An offer that a gate holds back (or has released), its price and why."""
 

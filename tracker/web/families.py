@@ -80,6 +80,10 @@ STALE = Family(
 OFFERS = Family(
     "gpucost_offers", "gauge", "Offers whose price is known; absent while stale.", ("provider",)
 )
+USUAL = Family(
+    "gpucost_offers_usual", "gauge",
+    "Median number of offers of the provider's complete polls before the latest.", ("provider",),
+)  # fmt: skip
 QUARANTINED = Family(
     "gpucost_offers_quarantined", "gauge", "Offers that a quality gate holds back.", ("provider",)
 )
@@ -134,8 +138,8 @@ OF_PROCESS = (
     EVALUATION_DURATION, NOTICES,
 )  # fmt: skip
 OF_STORE = (
-    DATABASE_UP, LAST_SUCCESS, INTERVAL, FAILURES, STALE, OFFERS, QUARANTINED, UNMAPPED, PRICE,
-    JOB_COST, JOB_COST_RATIO, ALERT_STATE, ALERT_HEALTH, LAST_EVALUATION, OUTBOX_PENDING,
+    DATABASE_UP, LAST_SUCCESS, INTERVAL, FAILURES, STALE, OFFERS, USUAL, QUARANTINED, UNMAPPED,
+    PRICE, JOB_COST, JOB_COST_RATIO, ALERT_STATE, ALERT_HEALTH, LAST_EVALUATION, OUTBOX_PENDING,
     OUTBOX_OLDEST, OUTBOX_DEAD,
 )  # fmt: skip
 FAMILIES = OF_PROCESS + OF_STORE

@@ -218,6 +218,8 @@ def _providers(found: Found, figures: Figures) -> None:
         found[f.STALE].add_metric(label, health.stale)
         if not health.stale:
             found[f.OFFERS].add_metric(label, p.offers)
+        if health.usual_offers is not None:
+            found[f.USUAL].add_metric(label, health.usual_offers)
         found[f.QUARANTINED].add_metric(label, p.quarantined)
         found[f.UNMAPPED].add_metric(label, p.unmapped)
 
