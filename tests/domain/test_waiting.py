@@ -179,10 +179,10 @@ def test_no_earlier_window_reaches_into_the_later_part() -> None:
 
 def test_wilsons_interval_as_it_is_published() -> None:
     # At z = 1.96 and 8 of 10 it is 0.490 to 0.943; here z is that of 90 %: 0.5408.
-    assert sure_share(0, 0) == 0
-    assert sure_share(8, 10) == pytest.approx(0.5408, abs=5e-4)
-    assert sure_share(10, 10) < 1
-    assert all(sure_share(5 * n, 10 * n) < 0.5 for n in (1, 10, 100))
+    assert sure_share(0.5, 0) == 0
+    assert sure_share(0.8, 10) == pytest.approx(0.5408, abs=5e-4)
+    assert sure_share(1.0, 10) < 1
+    assert all(sure_share(0.5, n) < 0.5 for n in (1, 10, 10_000))
 
 
 def test_there_must_be_some_time_to_wait() -> None:

@@ -61,8 +61,8 @@ class Spread(NamedTuple):
 
 class Rule(NamedTuple):
     """How it went to wait for ``drop_percent`` less. ``lost`` counts the times at which more was
-    paid than at once, ``gained`` those at which less was; ``sure_gained`` is the share of gains
-    that windows side by side allow to rely on (the lower end of Wilson's interval of 90 %)."""
+    paid than at once, ``gained`` those at which less was; ``sure_gained`` is what can be relied
+    on of the share of gains, with no more trials than there are windows side by side."""
 
     drop_percent: Decimal
     paid: Spread
@@ -173,8 +173,8 @@ def judged(
 
     The rule that paid least on average over the earlier two thirds of the time is checked on the
     rest; no earlier window reaches into that. WAIT takes that the rule paid less than starting at
-    once on average in both parts, and that the windows side by side of all history allow to rely on
-    its gaining more often than not.
+    once on average in both parts, and that one can rely on its gaining more often than not
+    (``sure_gained``, over all of history).
     """
     windows = len(side_by_side([one.start for one in found], wait))
     rules = tuple(
@@ -222,12 +222,14 @@ def parts(found: Sequence[Outcome], wait: timedelta) -> tuple[Sequence[Outcome],
 
 def rule_of(found: Sequence[Outcome], place: int, drop: Decimal, wait: timedelta) -> Rule:
     """How the rule in *place* of ``paid_usd`` did in *found*, which must hold some."""
-    gains = [one.paid_usd[place] < one.now_usd for one in found]
-    apart = side_by_side([one.start for one in found], wait)
+    gained = sum(one.paid_usd[place] < one.now_usd for one in found)
+    # The share is that of all moments (windows side by side may all begin at one hour of the day),
+    # the weight that of as many trials as there are windows side by side.
+    windows = len(side_by_side([one.start for one in found], wait))
     return Rule(
         drop, spread([one.paid_usd[place] / one.now_usd for one in found]), len(found),
-        sum(gains), sum(one.paid_usd[place] > one.now_usd for one in found),
-        sure_share(sum(gains[i] for i in apart), len(apart)),
+        gained, sum(one.paid_usd[place] > one.now_usd for one in found),
+        sure_share(gained / len(found), windows),
     )  # fmt: skip
 
 
@@ -242,12 +244,12 @@ def spread(shares: Sequence[Decimal]) -> Spread:
     return Spread(rank(1), rank(5), rank(9), mean)
 
 
-def sure_share(count: int, of: int) -> float:
-    """The share that *count* of *of* independent trials allow to rely on: the lower end of Wilson's
-    score interval (E. B. Wilson, JASA 22, 1927) of 90 %. 0 for no trials."""
-    if not of:
+def sure_share(share: float, trials: int) -> float:
+    """What can be relied on of a *share* seen in so many independent trials: the lower end of
+    Wilson's score interval (E. B. Wilson, JASA 22, 1927) of 90 %. 0 for no trials."""
+    if not trials:
         return 0.0
-    share, z2 = count / of, Z * Z
-    middle = share + z2 / (2 * of)
-    reach = Z * math.sqrt(share * (1 - share) / of + z2 / (4 * of * of))
-    return max(0.0, (middle - reach) / (1 + z2 / of))
+    z2 = Z * Z
+    middle = share + z2 / (2 * trials)
+    reach = Z * math.sqrt(share * (1 - share) / trials + z2 / (4 * trials * trials))
+    return max(0.0, (middle - reach) / (1 + z2 / trials))
