@@ -46,8 +46,9 @@ def test_an_estimate_is_recorded_once_until_it_changes(world: World) -> None:
     back = EstimateKeeper(world.engine, [WATCHED], catalogue())
     assert back.record(at(5)) == 1  # what it was before is a version of its own
     assert _recorded(world) == [
-        ("A100-SXM-80GB", "1", 12), ("H100-SXM-80GB", "1", 4), ("H100-SXM-80GB", "2", 3),
-        ("H100-SXM-80GB", "3", 4),
+        ("A100-SXM-80GB", "1", Decimal(12)), ("H100-SXM-80GB", "1", Decimal(4)),
+        ("H100-SXM-80GB", "2", Decimal(3)),
+        ("H100-SXM-80GB", "3", Decimal(4)),
     ]  # fmt: skip
 
 

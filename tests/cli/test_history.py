@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +199,7 @@ def test_list_prices_of_rounded_parts_are_a_tie(
 ) -> None:
     """98.32 against 32.77 for eight: 49.16 and 49.155 a GPU. Rounded, the answer would flip."""
     monkeypatch.setenv("GPUCOST_DATABASE_URL", database_url)
-    eight = {"gpu_count": 8}
+    eight: dict[str, Any] = {"gpu_count": Decimal(8)}
     for hours in range(3):
         record(database_url, told(hours, h100("98.32", **eight), a100("32.77", **eight)))
     past = run("compare", "H100", "A100", "--hours", "H100=4,A100=12", "--since", "2026-03-02",
@@ -270,7 +271,8 @@ def test_a_past_point_keeps_the_estimate_it_was_made_with(
         offers = reads.live_offers(connection)
         written = []
         for hours, h100_takes in ((2, 4), (3, 4), (5, 7)):
-            job = Job("mine", {"H100": RuntimeHours(h100_takes), "A100": RuntimeHours(10)})
+            takes = {"H100": h100_takes, "A100": 10}
+            job = Job("mine", {gpu: RuntimeHours(Decimal(h)) for gpu, h in takes.items()})
             found = estimates_now(job, offers, catalogue(), after(hours))
             with connection.cursor() as cursor:
                 written.append(job_estimates.add(cursor, digest_of(job), found))

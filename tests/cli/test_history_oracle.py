@@ -95,7 +95,7 @@ def _offer(dice: random.Random, number: int, source: str) -> Offer:
 def _world(seed: int) -> Iterable[Poll]:
     """Three days of four sources that miss polls, change prices, and list what others sell."""
     dice = random.Random(seed)
-    typed = {
+    typed: dict[str, Any] = {
         "seller": "hub", "gpu": GPUS[0],
         "extras": Extras(valid_as_of=date(2026, 3, 1), expires_at=START + timedelta(hours=50),
                          fallback=True),
@@ -135,7 +135,7 @@ def _cheapest(
     return found
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_history_is_what_the_answer_was_at_every_moment(
     database_server: TestServer, seed: int
 ) -> None:
@@ -150,7 +150,7 @@ def test_history_is_what_the_answer_was_at_every_moment(
                 question = Question(job, asked._replace(gpus=asked.gpus or tuple(job.hours)),
                                     START, end)  # fmt: skip
                 report = history_report(connection, question, catalogue(), end)
-                for _ in range(12):
+                for _ in range(10):
                     moment = START + timedelta(seconds=dice.randrange(74 * 3600))
                     told = {
                         name: step.usd
