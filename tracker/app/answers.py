@@ -229,13 +229,13 @@ class Answers:
             begins = None if found.total else reads.first_poll_at(connection)
         return offers_report(found, filters, self.app.catalogue, now, begins)
 
-    def estimate(self, question: Question) -> EstimateReport:
-        """How long a job takes on each GPU."""
+    def estimate(self, question: Question, job: Job | None = None) -> EstimateReport:
+        """How long a job takes on each GPU: *job*, or the one that the question names."""
         from tracker.report.estimates import estimates, gpu_keys, priced
         from tracker.report.measured import measured
 
         values, app = question.values, self.app
-        job = self._named(values["job"])
+        job = self._named(values["job"]) if job is None else job
         if values["gpus"] is not None:
             job = replace(job, gpus_needed=values["gpus"], count_given=job.task is not None)
 

@@ -46,6 +46,11 @@ def listed_jobs(app: App) -> Iterator[ListedJob]:
             yield ListedJob(name, "kept", None, str(error))
 
 
+def described_job(text: str, app: App) -> Job:
+    """The job of a job file's *text* that lies nowhere. Raises JobError."""
+    return job_from_text(text, app.catalogue, _Knowledge(app))
+
+
 def find_job(reference: str, app: App) -> Job:
     """A job by the name of a built-in or a kept one, or a TOML file by path. Raises JobError."""
     text, folder = _source(reference, app)

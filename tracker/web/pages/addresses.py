@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlencode
 
+from tracker.app.answers import QUESTIONS
 from tracker.app.asked import Parameter
-from tracker.web.pages.asking import parameters
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -39,7 +39,7 @@ class Address(NamedTuple):
 
     def to(self, path: str, question: str) -> str:
         """The address of another page with what is asked here, as far as it can be asked there."""
-        known = parameters(question)
+        known = QUESTIONS[question]
         return written(path, [pair for pair in self.question if _name(pair[0]) in known])
 
     def form(self, api: str, name: str, form: str, leave_out: Iterable[str] = ()) -> str:
@@ -53,7 +53,7 @@ def parsed(
     path: str, items: Iterable[tuple[str, str]], question: str, own: Mapping[str, str]
 ) -> Address:
     """Read the *items* of a query. *own* has the page's parameters with their defaults."""
-    known = parameters(question)
+    known = QUESTIONS[question]
     asked: list[tuple[str, str]] = []
     mine: dict[str, str] = {}
     tidy = True
@@ -86,8 +86,3 @@ def _name(spelt: str) -> str:
 
 def _may_be_empty(parameter: Parameter | None) -> bool:
     return parameter is not None and parameter.kind == "boolean"
-
-
-def is_on(values: Mapping[str, Any], name: str) -> bool:
-    """Whether a flag is set in parsed *values*."""
-    return bool(values.get(name))

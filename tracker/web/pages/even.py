@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tracker.app.answers import QUESTIONS, Question
 from tracker.app.asked import BadQuestion
 from tracker.report.shapes import compared as shape
 from tracker.report.shapes import texts
 from tracker.report.shapes import versus as versus_shape
-from tracker.web.pages import asking
 from tracker.web.pages.addresses import Address, Pairs
 from tracker.web.pages.fields import job_fields
 from tracker.web.pages.plane import Bound, plane
@@ -68,13 +68,13 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
         "names": (address.value("left"), address.value("right")),
     }  # fmt: skip
     wanted = _speed_up(address)
-    over_time = asking.versus(site.answers, asking.question("versus", address.question))
-    report = site.answers.compare(asking.question("compare", _comparable(address)))
+    over_time = site.answers.versus(Question.parsed("versus", address.question))
+    report = site.answers.compare(Question.parsed("compare", _comparable(address)))
     if report.compared is not None:
         values["what_if"] = _what_if(report, address, wanted)
         if wanted is not None and values["what_if"] is not None:
             pairs = _at_speed_up(report.compared, _comparable(address), wanted)
-            report = site.answers.compare(asking.question("compare", pairs))
+            report = site.answers.compare(Question.parsed("compare", pairs))
     values |= _now(report, wanted if values["what_if"] else None)
     values |= _past(over_time)
     if report.compared is not None:
@@ -98,7 +98,7 @@ def _with_pair(address: Address) -> Address:
 
 
 def _comparable(address: Address) -> list[tuple[str, str]]:
-    known = asking.parameters("compare")
+    known = QUESTIONS["compare"]
     return [pair for pair in address.question
             if pair[0].lower().replace("-", "_") in known and pair[0] != "since"]  # fmt: skip
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from tracker.app.answers import QUESTIONS
 from tracker.app.asked import Parameter
 from tracker.web.pages.addresses import Address
-from tracker.web.pages.asking import parameters
 
 _LABELS = {
     "hours": "Hours per GPU", "gpu": "GPUs", "provider": "Providers", "region": "Regions",
@@ -45,7 +45,7 @@ def job_fields(address: Address, question: str) -> list[Field]:
     """A field for each parameter of a question but the job, the most used ones first."""
     found = [
         _field(name, parameter, address)
-        for name, parameter in parameters(question).items()
+        for name, parameter in QUESTIONS[question].items()
         if name != "job"
     ]
     return sorted(found, key=lambda field: not field.first)

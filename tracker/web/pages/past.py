@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
-from decimal import Decimal
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tracker.app.answers import Question
 from tracker.app.asked import BadQuestion
 from tracker.report.shapes import history as shape
 from tracker.report.shapes import texts
-from tracker.web.pages import asking
 from tracker.web.pages.addresses import Address, choice
 from tracker.web.pages.fields import job_fields
 from tracker.web.pages.health import alert_events
@@ -64,8 +63,8 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
         "show": show, "scale": scale, "views": _views(address, show, scale),
         "table": [], "series": [], "figures": [], "markers": [], "remarks": [], "sentence": None,
     }  # fmt: skip
-    question = asking.question("history", address.question)
-    told, window = asking.history(site.answers, question)
+    question = Question.parsed("history", address.question)
+    told, window = site.answers.history(question)
     if len(window.edges) - 1 > MOST_ROWS:
         raise BadQuestion(
             "bucket", f"{window.bucket} makes {len(window.edges) - 1:,} rows, more than a page "
@@ -193,10 +192,3 @@ def _rules_of(asked: Asked, job: str) -> set[str]:
     except NothingRecorded:
         return set()
     return {row.name for row in stored if about(row.definition)}
-
-
-def seconds(moment: datetime) -> Decimal:
-    """Seconds since 1970, exactly."""
-    micro = timedelta(microseconds=1)
-    epoch = datetime.fromtimestamp(0, moment.tzinfo)
-    return Decimal((moment - epoch) // micro) / 1_000_000

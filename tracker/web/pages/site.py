@@ -108,7 +108,7 @@ def _answer(
     values: dict[str, Any] = {"empty": None, "problem": None}
     status = 200
     try:
-        if kind.about_a_job and not address.question:
+        if kind.about_a_job and not _names_a_job(address):
             first = address.href(job=_first_job(site.answers))
             return RedirectResponse(first, 303, headers=dict(PAGE_HEADERS))
         kind.fill(Asked(site, address), values)
@@ -124,6 +124,10 @@ def _answer(
     values |= _common(site, kind, kinds, address)
     body = environment().get_template(kind.template).render(values)
     return Response(body, status, headers=dict(PAGE_HEADERS), media_type="text/html")
+
+
+def _names_a_job(address: Address) -> bool:
+    return any(address.value(name) for name in ("job", "hours")) or "model" in address.own
 
 
 def _failure(error: Exception) -> tuple[int, str]:

@@ -1,0 +1,214 @@
+"""How long a job takes on each GPU: one that is known by name, or one that a form describes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tracker.app.answers import EstimateReport, Question
+from tracker.app.asked import BadQuestion
+from tracker.domain.job import NoEstimate, RuntimeEstimate
+from tracker.report.shapes import texts, words
+from tracker.report.shapes.estimated import remarks, worked_out
+from tracker.web.pages.addresses import Address
+from tracker.web.pages.site import Asked, PageKind
+
+if TYPE_CHECKING:
+    from tracker.domain.job import Job
+    from tracker.report.estimates import OnGpu
+
+MAX_TEXT = 200
+_TRAINED = ("method", "precision", "tokens", "seq_len", "batch")
+_SERVED = ("precision", "input_tokens", "output_tokens", "requests")
+# What kind of job a method is, and the fields that it takes.
+_METHODS = {
+    "lora": ("finetune", _TRAINED), "qlora": ("finetune", _TRAINED), "full": ("finetune", _TRAINED),
+    "pretraining": ("training", _TRAINED), "inference": ("inference", _SERVED),
+}  # fmt: skip
+_WHOLE = ("seq_len", "batch", "input_tokens", "output_tokens")
+_LABELS = {
+    "model": "Model", "method": "Method", "precision": "Precision", "tokens": "Tokens trained on",
+    "seq_len": "Sequence, tokens", "batch": "Batch", "input_tokens": "Tokens in, a request",
+    "output_tokens": "Tokens out, a request", "requests": "Requests",
+}  # fmt: skip
+_PRECISIONS = ("bf16", "fp16", "fp8", "int8", "int4", "tf32", "fp32")
+OWN = dict.fromkeys(_LABELS, "")
+
+
+class Field(NamedTuple):
+    """A field of the form; ``choices`` are what a select has, ``listed`` what is suggested."""
+
+    name: str
+    label: str
+    value: str
+    choices: Sequence[str] = ()
+    listed: Sequence[str] = ()
+
+
+class Shown(NamedTuple):
+    """A GPU on which the job runs."""
+
+    gpu: str
+    gpus: int
+    hours: str
+    band: str | None
+    basis: str
+    bound: str
+    memory: str
+    price: str
+    usd: str
+    usd_band: str | None
+    provider: str
+
+
+def fill(asked: Asked, values: dict[str, Any]) -> None:
+    """The values of the template."""
+    site, address = asked
+    described = bool(address.own)
+    values |= {
+        "fields": list(_fields(asked)), "gpu": address.value("gpu"), "gpus": address.value("gpus"),
+        "rows": [], "without": [], "remarks": [], "path": [], "first": None, "file": None,
+        "notes": [],
+    }  # fmt: skip
+    if not described:
+        values["formats"] = [("JSON", address.form(site.api, "estimate", "json")),
+                             ("CSV", address.form(site.api, "estimate", "csv"))]  # fmt: skip
+    question = Question.parsed("estimate", address.question)
+    job = None
+    if described:
+        if address.value("job"):
+            raise BadQuestion("job", "name a job, or describe one with a model: not both")
+        text = _job_file(address)
+        values["file"] = text.splitlines()
+        job = _read(asked, text)
+    report = site.answers.estimate(question, job)
+    values |= _shown(report) | {"as_of": question.now}
+
+
+ESTIMATE = PageKind("/estimate", "Estimate", "estimate", "estimate.html", fill, OWN)
+
+
+def _fields(asked: Asked) -> Iterator[Field]:
+    own = asked.address.own
+    for name, label in _LABELS.items():
+        choices: Sequence[str] = ()
+        listed: Sequence[str] = ()
+        if name == "method":
+            choices = tuple(_METHODS)
+        elif name == "precision":
+            choices = _PRECISIONS
+        elif name == "model":
+            listed = asked.site.answers.app.models.names()
+        yield Field(name, label, own.get(name, ""), choices, listed)
+
+
+def _job_file(address: Address) -> str:
+    """The job that the fields describe, as a job file. Raises BadQuestion."""
+    own = {name: text.strip() for name, text in address.own.items()}
+    for name, text in own.items():
+        if len(text) > MAX_TEXT or not text.isprintable():
+            raise BadQuestion(name, f"is no text of at most {MAX_TEXT} characters")
+    model, method = own.get("model"), own.get("method", "lora")
+    if not model:
+        raise BadQuestion("model", "name one, such as Llama 3.1 8B")
+    if model.lower().endswith(".json"):  # a file of this machine, which no page reads
+        raise BadQuestion("model", "name a model; a config.json goes with gpucost estimate FILE")
+    if method not in _METHODS:
+        raise BadQuestion("method", f"{method!r} is not one of {', '.join(_METHODS)}")
+    kind, takes = _METHODS[method]
+    own = {"seq_len": "2048", **own} if kind != "inference" else own
+    lines = ['name = "described"', f"title = {_text(f'{model}, {method}')}", "", "[workload]",
+             f'kind = "{kind}"', f"model = {_text(model)}"]  # fmt: skip
+    for name, text in own.items():
+        if name in ("model", "method"):
+            continue
+        if name not in takes:
+            raise BadQuestion(name, f"has no meaning for {method}; leave it empty")
+        if name in _WHOLE:
+            if not (text.isascii() and text.isdigit() and len(text) <= 9):
+                raise BadQuestion(name, f"{text!r} is not a whole number")
+            lines.append(f"{name} = {int(text)}")
+        else:
+            lines.append(f"{name} = {_text(text)}")
+    if kind == "finetune":
+        lines.append(f'method = "{method}"')
+    return "\n".join(lines) + "\n"
+
+
+def _text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _read(asked: Asked, text: str) -> Job:
+    """The job of a job file that was made here. Raises JobError."""
+    from tracker.app.jobs import described_job
+
+    return described_job(text, asked.site.answers.app)
+
+
+def _shown(report: EstimateReport) -> dict[str, Any]:
+    job = report.job
+    fits = [on for on in report.found if isinstance(on.hours, RuntimeEstimate)]
+    first = fits[0] if fits else None
+    made = worked_out(first) if first is not None else None
+    return {
+        "job": job.title or job.name,
+        "sentence": _sentence(fits),
+        "rows": [_row(on, on.hours) for on in fits if isinstance(on.hours, RuntimeEstimate)],
+        "without": [
+            (on.gpu, on.hours.reason) for on in report.found if isinstance(on.hours, NoEstimate)
+        ],
+        "remarks": remarks(job, report.remark),
+        "first": None if first is None else f"{first.gpus} x {first.gpu}",
+        "path": [] if made is None else [
+            (step.name, step.formula, f"{_figure(step.value)} {step.unit}") for step in made.steps
+        ],
+        "notes": [] if made is None else list(made.notes),
+    }  # fmt: skip
+
+
+def _sentence(fits: Sequence[OnGpu]) -> str | None:
+    priced = [on for on in fits if on.row is not None]
+    if not fits:
+        return "It runs on none of these GPUs; why is below."
+    best = min(
+        priced,
+        key=lambda on: (bool(on.row.bill.partial), on.row.bill.at_least_usd) if on.row else (),
+        default=None,
+    )
+    if best is None or best.row is None or not isinstance(best.hours, RuntimeEstimate):
+        fastest = fits[0]
+        assert isinstance(fastest.hours, RuntimeEstimate)  # noqa: S101 - those that fit have hours
+        return (
+            f"The fastest is {fastest.gpus} x {fastest.gpu}: {texts.hours(fastest.hours.hours)}. "
+            "No price of any is known."
+        )
+    return (
+        f"The cheapest is {best.gpus} x {best.gpu} at {best.row.offer.provider}: "
+        f"{words.total(best.row.bill)} for {texts.hours(best.hours.hours)}."
+    )
+
+
+def _row(on: OnGpu, hours: RuntimeEstimate) -> Shown:
+    made, row = worked_out(on), on.row
+    low, high = hours.low_hours, hours.high_hours
+    band = None if low is None or high is None else f"{low:,.2f} to {high:,.2f}"
+    price = row.bill.price.per_gpu(row.bill.gpu_count).usd if row else None
+    usd = texts.DASH
+    if row is not None:
+        usd = ("≥ " if words.open_ended(row.bill) else "") + texts.usd(row.bill.at_least_usd)
+    return Shown(
+        on.gpu, on.gpus, ("≥ " if hours.lower_bound else "") + f"{hours.hours:,.2f}", band,
+        str(hours.basis), str(made.bound) if made else texts.DASH,
+        f"{made.memory.total:.1f}" if made and made.memory else texts.DASH,
+        texts.usd(price, 4), usd,
+        words.range_text(row) if row is not None and row.low_usd is not None else None,
+        row.offer.provider if row else texts.DASH,
+    )  # fmt: skip
+
+
+def _figure(value: float) -> str:
+    if value == int(value) and abs(value) < 1e6:
+        return f"{int(value):,}"
+    return f"{value:,.4g}"
