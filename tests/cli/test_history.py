@@ -401,3 +401,23 @@ def test_without_matplotlib_one_line_says_what_to_install(
     assert (answer.code, answer.complaint) == (
         2, "--plot needs matplotlib: pip install 'gpucost[plot]'",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("more", [["--gpu", "H100,H100-SXM-80GB"], ["--per", "provider"], []])
+def test_now_is_the_best_of_each_group_whatever_the_groups(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, more: list[str]
+) -> None:
+    monkeypatch.setenv("GPUCOST_DATABASE_URL", database_url)
+    moment = datetime.now(UTC) - timedelta(minutes=5)
+    for source, price in (("hub", "3"), ("shop", "2")):
+        offers = [h100(price, source=source), h100("9", name="dear", source=source)]
+        record(database_url, make_poll(0, offers, source=source, every_seconds=HOUR,
+                                       started_at=moment, polled_at=moment))  # fmt: skip
+    answer = run("history", *JOB, "--since", "1d", *more, "-o", "json").json()
+    now_usd = {one["name"]: one["now_usd"] for one in answer["series"]}
+    expected = {
+        "--gpu": {"H100": "8", "H100-SXM-80GB": "8"}, "--per": {"hub": "12", "shop": "8"},
+        "": {"H100": "8", "A100": None},
+    }  # fmt: skip
+    assert now_usd == {**expected[more[0] if more else ""], "cheapest of all": "8"}
+    assert not [remark for remark in answer["remarks"] if "listed" in remark]

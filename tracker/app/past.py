@@ -49,19 +49,29 @@ def history_on(
     report = history_report(connection, question, app.catalogue, now)
     live = None
     if window.end == now:
-        live = _live(connection, app, job, filters, options)
+        live = _live(connection, app, job, filters, options, names)
     return told(report, app.catalogue, window.edges, Stat(options["stat"]), options["below"], live)
 
 
 def _live(
     connection: psycopg.Connection[Any], app: App, job: Job, filters: Filters,
-    options: Mapping[str, Any],
+    options: Mapping[str, Any], names: tuple[str, ...],
 ) -> CheapestReport:  # fmt: skip
-    """The answer of ``gpucost cheapest`` to the same question."""
+    """The answer of ``gpucost cheapest`` to the same question, with the best of each group.
+
+    That has the best of each family anyway; for other groups every offer is billed.
+    """
     from tracker.app.questions import answer_on
 
-    asked = {**options, **NOW_ONLY, "compare": None, "show_all": True, "top": None}
+    every = options["per"] != "gpu" or not all(_is_family(app, name) for name in names)
+    asked = {**options, **NOW_ONLY, "compare": None, "show_all": every, "top": 1}
     return answer_on(connection, app, job, filters, asked)
+
+
+def _is_family(app: App, name: str) -> bool:
+    keys = app.catalogue.select(name)
+    families = {key.split("-", 1)[0] for key in keys}
+    return len(families) == 1 and keys == app.catalogue.select(families.pop())
 
 
 def _estimates(job: Job, options: Mapping[str, Any]) -> EstimateVersion:

@@ -17,7 +17,7 @@ from tracker.report.discounts import DiscountBook
 from tracker.report.filters import ANY, DEFAULT_MARKETS, Filters, reason_by
 from tracker.report.history.lines import Line, line_of
 from tracker.report.history.resold import read_apart, without_resold
-from tracker.report.history.steps import CostStep, Names, Piece, cheapest_steps
+from tracker.report.history.steps import CostStep, Names, Piece, by_month, cheapest_steps
 from tracker.report.history.versions import Versions, digest_of, machine_gpus
 from tracker.report.needs import with_needs
 from tracker.store import job_estimates, reads
@@ -105,10 +105,10 @@ def history_report(
     changes = versions.changes(start, end)
     moments = sorted({start, end, *changes, *_edges(discounts, start, end)})
     pieces, kinds = _pieces(tracks, offers, job, catalogue, versions, discounts, moments, excluded)
-    by_month = {o for piece in pieces for o in _by_month(piece)}
+    by_the_month = _by_the_month(pieces)
     series, overall = cheapest_steps(
-        pieces, names_of(question, catalogue), offers_by_id(connection, _all_ids(pieces)),
-        native_prices(connection, by_month) if by_month else {},
+        pieces, names_of(question, catalogue), lambda ids: offers_by_id(connection, ids),
+        native_prices(connection, by_the_month) if by_the_month else {},
         job.limits.budget_usd if job.limits is not None else None,
     )  # fmt: skip
     return HistoryReport(
@@ -154,14 +154,10 @@ def _first_ids(tracks: Sequence[Track]) -> set[int]:
     return {int(track.offer_ids[0]) for track in tracks}
 
 
-def _all_ids(pieces: Sequence[Piece]) -> set[int]:
-    return {int(id_) for piece in pieces for id_ in piece.track.offer_ids.tolist()}
-
-
-def _by_month(piece: Piece) -> set[int]:
-    if piece.track.key.price_unit not in ("machine_month", "gpu_month"):
-        return set()
-    return set(piece.track.offer_ids.tolist())
+def _by_the_month(pieces: Sequence[Piece]) -> set[int]:
+    """The offers whose prices are of months."""
+    tracks = (piece.track for piece in pieces if by_month(piece.track))
+    return {id_ for track in tracks for id_ in track.offer_ids.tolist()}
 
 
 def _selected(
@@ -219,8 +215,7 @@ def _pieces(
 def _alike(track: Track) -> tuple[Any, ...]:
     """What decides the lines of a track, but for its discount and the estimates."""
     key = track.key
-    month = key.price_unit in ("machine_month", "gpu_month")
-    return key.gpu_key, key.gpu_count, key.market, key.terms, month
+    return key.gpu_key, key.gpu_count, key.market, key.terms, by_month(track)
 
 
 def _lines(

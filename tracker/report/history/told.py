@@ -108,7 +108,7 @@ def _live_rows(
 
     names = names_of(report.question, catalogue)
     found: dict[str, Row] = {}
-    for row in live.rows:
+    for row in (*live.rows, *live.best_by_gpu):
         for name in names(row.offer):
             found.setdefault(name, row)
     return found
