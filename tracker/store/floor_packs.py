@@ -72,8 +72,7 @@ def _missing(connection: Connection, now: datetime) -> Iterator[tuple[str, datet
         cursor.execute(
             "SELECT least((SELECT min(valid_from) FROM price_floor),"
             " (SELECT min(valid_from) FROM floor_now)),"
-            " EXISTS (SELECT FROM provider p WHERE NOT floor_built AND (last_ok_at IS NOT NULL"
-            "  OR EXISTS (SELECT FROM price_span WHERE source_id = p.id)))"
+            " EXISTS (SELECT FROM provider WHERE NOT floor_built AND last_ok_at IS NOT NULL)"
         )
         [(first, unbuilt)] = cursor.fetchall()
         if first is None or unbuilt:

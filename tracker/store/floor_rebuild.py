@@ -213,7 +213,7 @@ def _rebuild_gpu(cursor: Cursor, source: _Source, gpu_key: str) -> Rebuilt:
     for table in ("price_floor", "floor_now"):
         cursor.execute(f"DELETE FROM {table} WHERE {_OF_GPU}", values)
     closed, still_open = _write(cursor, source, prices, floor_ids, steps, expires, (natives, rates))
-    _assign(cursor, values, prices, floor_ids)
+    _assign(cursor, prices, floor_ids)
     return Rebuilt(len(set(steps.groups.tolist())), closed, still_open)
 
 
@@ -282,14 +282,13 @@ def _write(
     limit = np.array([expires.get(id_, _FOREVER) for id_ in steps.groups.tolist()], dtype=np.int64)
     last_ok = None if source.last_ok_at is None else _micros(source.last_ok_at - _PG_EPOCH)
     ttl = _micros(source.ttl)
-    open_ends = {
-        (floor_id, native, end)
-        for floor_id, native, end, is_open in zip(
-            floor_ids.tolist(), prices.natives.tolist(), prices.ends.tolist(),
-            prices.is_open.tolist(), strict=True,
+    at_end = np.flatnonzero(prices.is_open)
+    open_ends = set(
+        zip(
+            floor_ids[at_end].tolist(), prices.natives[at_end].tolist(),
+            prices.ends[at_end].tolist(), strict=True,
         )
-        if is_open
-    }  # fmt: skip
+    )  # fmt: skip
     known = zip(steps.groups.tolist(), steps.values.tolist(), steps.ends.tolist(), strict=True)
     opened = np.array([step in open_ends for step in known], dtype=bool)
     counts = []
@@ -315,25 +314,17 @@ def _write(
     return closed, still_open
 
 
-def _assign(cursor: Cursor, values: dict[str, Any], prices: _Prices, floor_ids: Ints) -> None:
+def _assign(cursor: Cursor, prices: _Prices, floor_ids: Ints) -> None:
     """Note with every open offer which floor it counts for."""
-    cursor.execute(
-        "SELECT offer_id FROM offer_now WHERE source_id = %(source)s AND gpu_key = %(gpu)s", values
-    )
-    open_now = {offer_id for (offer_id,) in cursor.fetchall()}
-    # An offer's open price is its last: with the limits that it has now.
-    latest: dict[int, tuple[int, int]] = {}
-    for offer_id, end, floor_id in zip(
-        prices.offers.tolist(), prices.ends.tolist(), floor_ids.tolist(), strict=True
-    ):
-        if offer_id in open_now and end >= latest.get(offer_id, (0, 0))[0]:
-            latest[offer_id] = end, floor_id
-    if latest:
+    import numpy as np
+
+    still_open = np.flatnonzero(prices.is_open)
+    if len(still_open):
         cursor.execute(
             "UPDATE offer_now n SET floor_id = r.floor_id"
             " FROM unnest(%s::int8[], %s::int[]) AS r (offer_id, floor_id)"
             " WHERE n.offer_id = r.offer_id",
-            (literal(list(latest)), literal([floor_id for _, floor_id in latest.values()])),
+            (literal(prices.offers[still_open].tolist()), literal(floor_ids[still_open].tolist())),
         )
 
 
