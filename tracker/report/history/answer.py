@@ -65,8 +65,9 @@ class HistoryReport(NamedTuple):
     """The answer. ``series`` holds the steps of each group, ``overall`` those of the cheapest of
     all. ``kinds`` counts the kinds of offers (alike but for their price) that count, ``excluded``
     those that do not, by reason; ``replaced`` those that gave way, at some time, to what their
-    sellers told themselves. ``begins_at``: when history does. ``spans_from``: what a filter asks
-    of single offers is not known before. ``ahead``: a poll that the clock says is yet to come.
+    sellers told themselves. ``begins_at``: when that of the GPUs asked for does. ``spans_from``:
+    what a filter asks of single offers is not known before. ``ahead``: a poll that the clock says
+    is yet to come.
     """
 
     question: Question
@@ -115,20 +116,22 @@ def history_report(
         question=question, now=now, series=series, overall=overall, kinds=kinds,
         excluded=excluded, replaced=len(reading.replaced),
         estimates=Estimates(versions.first, tuple(changes)),
-        begins_at=_begins_at(connection), spans_from=reading.spans_from,
-        ahead=_ahead(connection, now),
+        begins_at=_begins_at(connection, _gpu_keys(filters, catalogue)),
+        spans_from=reading.spans_from, ahead=_ahead(connection, now),
     )  # fmt: skip
+
+
+def _gpu_keys(filters: Filters, catalogue: Catalogue) -> frozenset[str] | None:
+    if not filters.gpus:
+        return None
+    return frozenset().union(*(catalogue.select(name) for name in filters.gpus))
 
 
 def _read(
     connection: Connection, question: Question, catalogue: Catalogue, now: datetime
 ) -> Reading:
     filters = question.filters
-    gpu_keys = (
-        frozenset().union(*(catalogue.select(name) for name in filters.gpus))
-        if filters.gpus
-        else None
-    )
+    gpu_keys = _gpu_keys(filters, catalogue)
     markets = filters.markets or DEFAULT_MARKETS
     of_single = any(getattr(filters, name) for name in _OF_SINGLE_OFFERS)
     reason_of = reason_by(filters, catalogue, now)
@@ -251,13 +254,25 @@ def _edges(discounts: Sequence[Discount], start: datetime, end: datetime) -> lis
     return [moment for moment in moments if start < moment < end]
 
 
-def _begins_at(connection: Connection) -> datetime | None:
-    """The first moment at which any price is known: imports may reach back further than polls."""
-    row = connection.execute(
-        "SELECT least((SELECT min(valid_from) FROM price_floor),"
-        " (SELECT min(valid_from) FROM price_span), (SELECT min(valid_from) FROM offer_now))"
-    ).fetchone()
-    return row[0] if row else None
+# The steps of a key follow one another: the one that ends first has begun first.
+_BEGINS_SQL = (
+    "SELECT min(least(f.valid_from, n.valid_from)) FROM floor_key k"
+    " LEFT JOIN LATERAL (SELECT valid_from FROM price_floor WHERE key_id = k.id"
+    " ORDER BY valid_to LIMIT 1) f ON true"
+    " LEFT JOIN LATERAL (SELECT valid_from FROM floor_now WHERE key_id = k.id"
+    " ORDER BY valid_from LIMIT 1) n ON true"
+    " WHERE %(gpu_keys)s::text[] IS NULL OR k.gpu_key = ANY (%(gpu_keys)s)"
+)
+
+
+def _begins_at(connection: Connection, gpu_keys: Collection[str] | None) -> datetime | None:
+    """The first moment at which a price of *gpu_keys* (None: of any GPU) is known.
+
+    Imports may reach back further than polls. Where no floor is built yet it is the first poll.
+    """
+    keys = None if gpu_keys is None else list(gpu_keys)
+    row = connection.execute(_BEGINS_SQL, {"gpu_keys": keys}).fetchone()
+    return row[0] if row and row[0] else reads.first_poll_at(connection)
 
 
 def _ahead(connection: Connection, now: datetime) -> datetime | None:
