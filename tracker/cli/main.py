@@ -37,6 +37,7 @@ COMMANDS = {
     "export": ("export", "export", "Offers, history, floor and polls as files."),
     "demo": ("demo", "demo", "A small real history, without a network: how it looks."),
     "serve": ("serve", "serve", "Answer over HTTP: the programming interface, health, metrics."),
+    "mcp": ("mcp", "mcp", "Answer assistants: a server of the Model Context Protocol."),
     "daemon": ("daemon", "daemon", "Poll and alert in the background, for months."),
     "alerts": ("alerts", "alerts", "Alert rules: how they stand, tests, silences, notices."),
     "providers": ("providers", "providers", "Each provider's health, age and counts."),

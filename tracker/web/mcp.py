@@ -1,0 +1,253 @@
+"""The questions as tools of the Model Context Protocol, for assistants that call tools.
+
+Each tool is a question of ``tracker.app.answers`` with the command line's parameters, answered in
+the shapes of ``-o json``. It only reads, and files of this machine cannot be named. Every answer
+tells the age of its prices, what its hours rest on and whom they come from (``provenance``), and is
+at most MAX_CHARACTERS long: what is cut is counted (``cut``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import anyio
+import mcp_types as types
+from mcp.server import Server
+from mcp.server.stdio import stdio_server
+
+from tracker import __version__
+from tracker.app.answers import QUESTIONS, Answers, Question
+from tracker.app.asked import MAX_TEXT, BadQuestion, Parameter
+from tracker.report.filters import known_at
+from tracker.report.shapes import estimated, texts
+from tracker.web.api.problems import refusal
+from tracker.web.api.views import VIEWS, View
+
+MAX_ROWS = 50
+MAX_CHARACTERS = 60_000
+AT_ONCE = 4  # questions that are answered side by side
+_BESIDE = 12  # rows of the lists beside the ranking
+
+INSTRUCTIONS = (
+    "What whole GPU jobs cost on clouds that rent GPUs. Amounts are USD as text; null is unknown, "
+    "never 0. A price per GPU is not that of a machine. Beside any figure tell the age of prices, "
+    "what the hours rest on (basis) and what was left out (excluded, remarks, cut)."
+)
+TOOLS: Mapping[str, str] = {
+    "cheapest": "The cheapest ways to run a job: whole bills, ranked. Give a job, or hours by GPU.",
+    "history": "What the cheapest way to run a job cost over time, for each GPU or provider.",
+    "compare": "One GPU against another for a job: which is cheaper, and up to what price.",
+    "estimate": "How long a job takes on each GPU, how that is known, and its cheapest offer.",
+    "offers": "What can be rented now, the cheapest per GPU-hour first.",
+    "providers": "How each provider's prices stand: when it last answered, and what is wrong.",
+}  # fmt: skip
+# Of a row; the command line and the HTTP interface have the rest.
+_LEFT_OUT = frozenset(
+    ("bill", "basis_note", "vcpus", "ram_gib", "steps", "notes", "disk_gb", "network_down_mbps",
+     "network_up_mbps", "estimate_version", "key", "key_variable", "key_adds", "owned")
+)  # fmt: skip
+
+
+def make_server(answers: Answers) -> Server[Any]:
+    """The server, without a transport."""
+    limiter = anyio.CapacityLimiter(AT_ONCE)
+
+    async def list_tools(_ctx: Any, _params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[_tool(name) for name in TOOLS])
+
+    async def call_tool(_ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        def work() -> types.CallToolResult:
+            return call(answers, params.name, params.arguments or {})
+
+        return await anyio.to_thread.run_sync(work, limiter=limiter)
+
+    return Server(
+        "gpucost", version=__version__, instructions=INSTRUCTIONS,
+        on_list_tools=list_tools, on_call_tool=call_tool,
+    )  # fmt: skip
+
+
+async def serve_stdio(answers: Answers) -> None:
+    """Answer on standard input and output until the input ends."""
+    server = make_server(answers)
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
+def call(answers: Answers, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
+    """Answer one call; whatever is wrong becomes an error of the tool with one line."""
+    try:
+        document = answer(answers, name, arguments)
+    except Exception as error:  # what is not foreseen is logged and not told
+        line = " ".join(refusal(error).detail.split())
+        if isinstance(error, BadQuestion) and error.parameter:
+            line = f"{error.parameter}: {line}"
+        return types.CallToolResult(content=[types.TextContent(text=line)], is_error=True)
+    text = texts.json_text(document)
+    return types.CallToolResult(
+        content=[types.TextContent(text=text)], structured_content=document
+    )  # fmt: skip
+
+
+def answer(answers: Answers, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer as plain values. Raises what ``Answers`` raises."""
+    if name not in TOOLS:
+        raise BadQuestion(None, f"no tool is called {name[:40]!r}; known: {', '.join(TOOLS)}")
+    question = Question.parsed(name, _given(arguments))
+    if question.values.get("top", 0) > MAX_ROWS:
+        raise BadQuestion("top", f"at most {MAX_ROWS} rows at once; filter instead")
+    view = _estimate(answers, question) if name == "estimate" else VIEWS[name](answers, question, 0)
+    rows = texts.plain([_slim(row) for row in view.rows])
+    document = {
+        "schema_version": texts.SCHEMA_VERSION,
+        "provenance": provenance(view, question.now),
+        "shown": None if "remarks" in view.document and name == "history" else view.footer or None,
+        **texts.plain({key: _slim_lists(value) for key, value in view.document.items()}),
+    }
+    return bounded(document, view.name, rows, newest=name == "history")
+
+
+# -- what is asked -------------------------------------------------------------------------------
+
+
+def _given(arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Arguments as pairs of name and text; null is not given. Raises BadQuestion."""
+    pairs = []
+    for name, value in arguments.items():
+        if value is None or value == []:
+            continue
+        items = value if isinstance(value, list) else [value]
+        if not all(isinstance(item, str | int | float) for item in items):
+            raise BadQuestion(None, f"{name[:40]}: must be text, a number or a list of texts")
+        pairs.append((name, ",".join(map(_text, items))))
+    return pairs
+
+
+def _text(value: str | float) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
+
+
+def _tool(name: str) -> types.Tool:
+    properties = {key: _schema(key, one) for key, one in QUESTIONS[name].items()}
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    required = [key for key in ("left", "right") if key in properties]
+    if name == "estimate":
+        required.append("job")
+    if required:
+        schema["required"] = required
+    return types.Tool(
+        name=name, description=TOOLS[name], input_schema=schema,
+        annotations=types.ToolAnnotations(
+            read_only_hint=True, destructive_hint=False, idempotent_hint=True,
+            open_world_hint=False,
+        ),
+    )  # fmt: skip
+
+
+def _schema(name: str, parameter: Parameter) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": parameter.kind}
+    if parameter.kind == "string":
+        schema["maxLength"] = MAX_TEXT
+    if parameter.choices:
+        schema = {"type": "string", "enum": list(parameter.choices)}
+    if parameter.least is not None:
+        schema["minimum"] = parameter.least
+    if parameter.most is not None:
+        schema["maximum"] = MAX_ROWS if name == "top" else parameter.most
+    if parameter.many:
+        schema = {"type": "array", "items": schema, "maxItems": 100}
+    elif parameter.default is not None:
+        schema["default"] = min(parameter.default, MAX_ROWS) if name == "top" else parameter.default
+    return schema | {"description": parameter.help}
+
+
+# -- what is answered ----------------------------------------------------------------------------
+
+
+def _estimate(answers: Answers, question: Question) -> View:
+    """The estimates, each with the age and the source of its price."""
+    report = answers.estimate(question)
+    document = estimated.document(report.job, report.found, report.remark)
+    priced = [
+        {"age_seconds": None, "price_source": None}
+        if on.row is None
+        else {
+            "age_seconds": int((question.now - known_at(on.row.offer)).total_seconds()),
+            "price_source": on.row.offer.source,
+        }
+        for on in report.found
+    ]
+    entries = document.pop("estimates")
+    rows = [{**entry, **price} for entry, price in zip(entries, priced, strict=True)]
+    return View(document, rows, (), name="estimates")
+
+
+def provenance(view: View, now: datetime) -> dict[str, Any]:
+    """Of the rows: how old their prices are, what their hours rest on, who said the prices."""
+    ages = [row["age_seconds"] for row in view.rows if row.get("age_seconds") is not None]
+    known = [row for row in view.rows if row.get("usd") is not None and "start" in row]
+    if known:  # buckets of history: how long ago the last and the first of them was
+        ages = [
+            max(0, int((now - max(row["end"] for row in known)).total_seconds())),
+            int((now - min(row["start"] for row in known)).total_seconds()),
+        ]
+    return {
+        "as_of": texts.iso(now),
+        "age_seconds": {"least": min(ages), "most": max(ages)} if ages else None,
+        "basis": _told(row.get("basis") for row in view.rows),
+        "sources": _told(map(_source, view.rows)),
+        "stale_rows": sum(bool(row.get("stale")) for row in view.rows),
+    }
+
+
+def _told(values: Iterable[Any]) -> list[str]:
+    return sorted({str(value) for value in values if value})[:MAX_ROWS]
+
+
+def _source(row: Mapping[str, Any]) -> Any:
+    """Whose word the price of a row is; ``source`` of an estimate is that of its hours."""
+    if "price_source" in row:
+        return row["price_source"]
+    return row.get("source") or row.get("provider")
+
+
+def _slim(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if key not in _LEFT_OUT}
+
+
+def _slim_lists(value: Any) -> Any:
+    """Rows in the document beside the ranking are cut as those in it are."""
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return [_slim(item) for item in value]
+    return value
+
+
+def bounded(
+    document: dict[str, Any], name: str, rows: list[Any], *, newest: bool,
+    most: int = MAX_CHARACTERS,
+) -> dict[str, Any]:  # fmt: skip
+    """*document* with *rows* under *name*, at most *most* characters as JSON.
+
+    ``cut`` counts what had to go: first from the lists beside, then rows, of history the oldest.
+    Raises BadQuestion where even that is not enough.
+    """
+    cut: dict[str, int] = {}
+    for key, value in document.items():
+        if isinstance(value, list) and len(value) > _BESIDE:
+            cut[key] = len(value) - _BESIDE
+            document[key] = value[:_BESIDE]
+    kept = rows[-MAX_ROWS * 4 :] if newest else rows[: MAX_ROWS * 4]
+    while True:
+        if len(kept) < len(rows):
+            cut[name] = len(rows) - len(kept)
+        whole = {**document, "cut": cut, name: kept}
+        if len(texts.json_text(whole)) <= most:
+            return whole
+        if not kept:
+            raise BadQuestion(None, "the answer is too large; ask for fewer GPUs or a shorter time")
+        half = len(kept) // 2
+        kept = kept[len(kept) - half :] if newest else kept[:half]
