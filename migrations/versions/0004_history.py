@@ -16,6 +16,8 @@ STATEMENTS = (
     "ALTER TABLE provider ADD COLUMN floor_built BOOLEAN DEFAULT false NOT NULL",
     # Where retention has taken away the spans before: from there on they tell everything.
     "ALTER TABLE provider ADD COLUMN spans_from timestamptz",
+    # Who sells whose machines: few offers say so, and history asks first whether any does.
+    "CREATE INDEX offer_upstream_idx ON offer (seller_id, upstream) WHERE upstream IS NOT NULL",
     """
 CREATE TABLE floor_key (
     id INTEGER GENERATED ALWAYS AS IDENTITY,
@@ -137,5 +139,6 @@ def downgrade() -> None:
     for table in ("import_run", "exchange_rate", "job_estimate", "floor_pack", "floor_now",
                   "price_floor", "floor_key"):  # fmt: skip
         op.execute(f"DROP TABLE {table}")
+    op.execute("DROP INDEX offer_upstream_idx")
     op.execute("ALTER TABLE provider DROP COLUMN spans_from, DROP COLUMN floor_built")
     op.execute("ALTER TABLE offer_now DROP COLUMN floor_id")
