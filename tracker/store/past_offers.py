@@ -50,21 +50,25 @@ def as_offer(one: OfferIdentity) -> StoredOffer:
 
 
 def native_prices(
-    connection: Connection, ids: Collection[int]
+    connection: Connection, ids: Collection[int], key_ids: Collection[int]
 ) -> dict[tuple[int, int], tuple[Decimal, Decimal | None]]:
     """What the offers *ids* cost in their own unit and currency, with its rate (None: USD).
 
-    By offer and price in micro-USD: a month's price is no multiple of the latter.
+    By offer and price in micro-USD: a month's price is no multiple of the latter. *key_ids* are
+    their floor keys, as far as they are known.
     """
-    tables = ("price_span", "offer_now", "price_floor", "floor_now")
+    tables = {
+        "price_span": "", "offer_now": "", "floor_now": "",
+        "price_floor": " AND key_id = ANY (%(key_ids)s)",
+    }  # fmt: skip
     rows = fetch(
         connection,
         " UNION ".join(
             f"SELECT offer_id, price_micro_usd, price_native, fx_rate FROM {table}"
-            " WHERE offer_id = ANY (%(ids)s)"
-            for table in tables
+            f" WHERE offer_id = ANY (%(ids)s){where}"
+            for table, where in tables.items()
         )
         + " ORDER BY 1, 2, 3 DESC, 4 DESC",
-        {"ids": list(ids)},
+        {"ids": list(ids), "key_ids": list(key_ids)},
     )
     return {(offer_id, micro): (native, rate) for offer_id, micro, native, rate in rows}

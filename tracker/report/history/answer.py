@@ -17,7 +17,7 @@ from tracker.report.discounts import DiscountBook
 from tracker.report.filters import ANY, DEFAULT_MARKETS, Filters, reason_by
 from tracker.report.history.lines import Line, line_of
 from tracker.report.history.resold import read_apart, without_resold
-from tracker.report.history.steps import CostStep, Names, Piece, by_month, cheapest_steps
+from tracker.report.history.steps import CostStep, Names, Natives, Piece, by_month, cheapest_steps
 from tracker.report.history.versions import Versions, digest_of, machine_gpus
 from tracker.report.needs import with_needs
 from tracker.store import job_estimates, reads
@@ -106,10 +106,9 @@ def history_report(
     changes = versions.changes(start, end)
     moments = sorted({start, end, *changes, *_edges(discounts, start, end)})
     pieces, kinds = _pieces(tracks, offers, job, catalogue, versions, discounts, moments, excluded)
-    by_the_month = _by_the_month(pieces)
     series, overall = cheapest_steps(
         pieces, names_of(question, catalogue), lambda ids: offers_by_id(connection, ids),
-        native_prices(connection, by_the_month) if by_the_month else {},
+        _natives(connection, pieces),
         job.limits.budget_usd if job.limits is not None else None,
     )  # fmt: skip
     return HistoryReport(
@@ -157,10 +156,14 @@ def _first_ids(tracks: Sequence[Track]) -> set[int]:
     return {int(track.offer_ids[0]) for track in tracks}
 
 
-def _by_the_month(pieces: Sequence[Piece]) -> set[int]:
-    """The offers whose prices are of months."""
-    tracks = (piece.track for piece in pieces if by_month(piece.track))
-    return {id_ for track in tracks for id_ in track.offer_ids.tolist()}
+def _natives(connection: Connection, pieces: Sequence[Piece]) -> Natives:
+    """The own prices of the offers that are sold by the month."""
+    tracks = [piece.track for piece in pieces if by_month(piece.track)]
+    if not tracks:
+        return {}
+    ids = {id_ for track in tracks for id_ in track.offer_ids.tolist()}
+    keys = {track.key.id for track in tracks if track.key.id is not None}
+    return native_prices(connection, ids, keys)
 
 
 def _selected(
