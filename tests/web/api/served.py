@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import httpx
 from tracker.app import App
 from tracker.web.alone import Alone
 from tracker.web.api.guard import Access, Limits
+from tracker.web.server import serve
 
 TOKEN = "a-token-of-sixteen-letters"
 MANY = Limits(per_second=1e6, burst=10**6)
@@ -55,3 +57,29 @@ def client(
     web = Alone(url, App(env=env), env=env).web(access or Access(), limits)
     with asyncio.Runner() as runner:
         yield Client(web, runner, address)
+
+
+@contextmanager
+def server(web: Any) -> Iterator[str]:
+    """Serve *web* on a free port of the loopback interface, in a thread of its own; the URL."""
+    port, loops = threading.Event(), []
+    found: list[int] = []
+
+    def on_port(number: int) -> None:
+        found.append(number)
+        port.set()
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        loops.append((asyncio.get_running_loop(), stop))
+        await serve(web, "127.0.0.1", 0, stop, on_port)
+
+    thread = threading.Thread(target=asyncio.run, args=(main(),))
+    thread.start()
+    try:
+        assert port.wait(20)
+        yield f"http://127.0.0.1:{found[0]}"
+    finally:
+        [(loop, stop)] = loops
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(20)

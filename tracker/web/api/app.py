@@ -283,9 +283,7 @@ def _add_job(router: APIRouter, service: Service) -> None:
             200: {"description": "The job", "content": {"application/json": {"schema": schema}}},
             **described.refusals(),
         },
-        openapi_extra={"parameters": [
-            {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
-        ]},
+        openapi_extra={"parameters": [described.in_path("name")]},
     )  # fmt: skip
 
 

@@ -49,6 +49,17 @@ _REFUSALS = {
 }  # fmt: skip
 
 
+# What stands in an address: the name of a job or of a rule.
+NAME = {
+    "type": "string", "minLength": 1, "maxLength": 64, "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$",
+}  # fmt: skip
+
+
+def in_path(name: str) -> dict[str, Any]:
+    """A parameter that is a part of the address."""
+    return {"name": name, "in": "path", "required": True, "schema": NAME}
+
+
 def problem(status: int, text: str) -> dict[int | str, dict[str, Any]]:
     """A refusal, as FastAPI's ``responses`` have it."""
     schema = {"$ref": "#/components/schemas/Problem"}

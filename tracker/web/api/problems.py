@@ -51,8 +51,9 @@ def response(problem: Refused) -> Response:
         "detail": problem.detail,
         "parameter": problem.parameter,
     }
+    text = f"{json_text(body, indent=2)}\n".encode(errors="backslashreplace")
     return Response(
-        json_text(body, indent=2) + "\n", problem.status, media_type=MEDIA_TYPE,
+        text, problem.status, media_type=MEDIA_TYPE,
         headers={"cache-control": "no-store", **problem.headers},
     )  # fmt: skip
 

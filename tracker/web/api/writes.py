@@ -60,11 +60,7 @@ def _add(
         ref = {"$ref": f"#/components/schemas/{kind.__name__}"}
         return {"content": {"application/json": {"schema": ref}}}
 
-    in_path = [
-        {"name": part[1:-1], "in": "path", "required": True, "schema": {"type": "string"}}
-        for part in path.split("/")
-        if part.startswith("{")
-    ]
+    in_path = [described.in_path(part[1:-1]) for part in path.split("/") if part.startswith("{")]
     router.add_api_route(
         path, change, methods=["POST"], operation_id=name, summary=title, response_class=Response,
         description="Needs the token: Authorization: Bearer ...", status_code=201,
