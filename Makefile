@@ -46,13 +46,15 @@ bench: $(VENV)/.bench ## ratios against named yardsticks, and how right estimate
 	@$(BIN)/python -m benchmarks.poll_all
 	@$(BIN)/python -m benchmarks.history --scale 0.3
 	@$(BIN)/python -m benchmarks.cli
+	@$(BIN)/python -m benchmarks.web
 	@$(BIN)/python -m benchmarks.estimate
 	@$(BIN)/python -m benchmarks.accuracy
 
-docs: $(VENV)/.dev ## rewrite what comes of the code and data: pages on providers, models and metrics, gpus.json
+docs: $(VENV)/.dev ## rewrite what comes of the code and data: pages on providers, models, metrics and the API, gpus.json
 	@$(BIN)/python -m tools.providers_page
 	@$(BIN)/python -m tools.models_page
 	@$(BIN)/python -m tools.metrics_page
+	@$(BIN)/python -m tools.api_page
 	@$(BIN)/python -m tools.compile_gpus
 
 format: $(VENV)/.dev ## rewrite the code in the project's format
