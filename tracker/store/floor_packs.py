@@ -88,11 +88,19 @@ def _missing(connection: Connection, now: datetime) -> Iterator[tuple[str, datet
         month = next_month(month)
 
 
+# Steps of a key do not overlap: of those that end later only the first can reach into the month.
+# Asked for in one go, an old month would take as long as all the time since.
 _STEPS_SQL = f"""
 SELECT f.key_id::bigint, greatest(f.valid_from, %(start)s), least(f.valid_to, %(end)s),
     f.price_micro_usd, f.offer_id
-FROM price_floor f JOIN floor_key k ON k.id = f.key_id
-WHERE k.gpu_key = %(gpu)s AND f.valid_to > %(start)s AND f.valid_from < %(end)s
+FROM floor_key k CROSS JOIN LATERAL (
+    SELECT * FROM price_floor WHERE key_id = k.id AND valid_to > %(start)s AND valid_to < %(end)s
+    UNION ALL (
+        SELECT * FROM price_floor WHERE key_id = k.id AND valid_to >= %(end)s
+        ORDER BY valid_to LIMIT 1
+    )
+) f
+WHERE k.gpu_key = %(gpu)s AND f.valid_from < %(end)s
 UNION ALL
 SELECT n.key_id::bigint, greatest(n.valid_from, %(start)s),
     least({KNOWN_UNTIL_SQL}, k.expires_at, %(end)s), n.price_micro_usd, n.offer_id
