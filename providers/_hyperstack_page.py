@@ -12,7 +12,7 @@ from decimal import Decimal
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from providers._rows import BadRow
+from providers._rows import BadRow, without_cut_end
 from tracker.provider import (
     ListedOffer,
     Market,
@@ -39,7 +39,7 @@ _PCIE = re.compile(r"(?:NVIDIA )?(?:H100|A100)(?: NVLink)?", re.IGNORECASE)
 
 def read_page(page: str) -> tuple[list[ListedOffer], list[Rejected]]:
     """The offers of all cards of GPU prices. Raises ParseError when there is no such card."""
-    cards = LexborHTMLParser(page).css("#cloud-pricing .page-price_card")
+    cards = LexborHTMLParser(without_cut_end(page)).css("#cloud-pricing .page-price_card")
     offers: dict[tuple[str, Market], ListedOffer] = {}
     rejected: list[Rejected] = []
     read = False

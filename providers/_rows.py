@@ -46,6 +46,14 @@ def in_stock(flag: Any) -> Availability:
     return Availability.YES if flag else Availability.NO
 
 
+def without_cut_end(page: str) -> str:
+    """An HTML page without its last tag and what follows it.
+
+    A text that no tag follows may have been cut: 3 of 3.99. Of a whole page this takes ``</html>``.
+    """
+    return page[: max(page.rfind("<"), 0)]
+
+
 def rentable_first(offer: ListedOffer) -> tuple[bool, Decimal]:
     """Orders what one list has twice: what cannot be had comes last, then by price.
 

@@ -17,7 +17,7 @@ from decimal import Decimal
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from providers._rows import BadRow
+from providers._rows import BadRow, without_cut_end
 from tracker.provider import (
     Facts,
     HttpClient,
@@ -121,7 +121,9 @@ def _one_price_each(
 def _items(html: str) -> list[_Item]:
     """What stands in the section, from its heading to the next one of that kind."""
     inside, columns, found = False, list[str](), list[_Item]()
-    for node in LexborHTMLParser(html).css("h2, h3, .pricing-heading, [role=listitem]"):
+    for node in LexborHTMLParser(without_cut_end(html)).css(
+        "h2, h3, .pricing-heading, [role=listitem]"
+    ):
         if node.tag in ("h2", "h3"):
             inside = _text(node).casefold() == SECTION
         elif inside and node.attributes.get("role") != "listitem":

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from providers._lists import Item, bearer, count, flag, gpus, listed, part, require, text, unique
-from providers._rows import BadRow, amount, sample
+from providers._rows import BadRow, amount, sample, without_cut_end
 from tracker.provider import (
     Availability,
     Extras,
@@ -179,7 +179,7 @@ def _parse_page(payloads: Sequence[Payload]) -> Parsed:
     items: list[Item] = []
     priced = False
     for payload in payloads:
-        tree = LexborHTMLParser(payload.text())
+        tree = LexborHTMLParser(without_cut_end(payload.text()))
         for heading, market in HEADINGS.items():
             for row in _table_rows(tree, heading):
                 item = _page_row(row, market)

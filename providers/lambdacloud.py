@@ -16,7 +16,7 @@ from typing import Any
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from providers._rows import BadRow, amount, number, sample
+from providers._rows import BadRow, amount, number, sample, without_cut_end
 from tracker.provider import (
     Availability,
     Extras,
@@ -182,7 +182,7 @@ def _terms(disk_gb: Decimal | None) -> Terms:
 
 def _page(html: str) -> Iterator[ListedOffer | Rejected]:
     """The tables of the tabs "8x", "4x" and so on that follow the heading of the section."""
-    tree = LexborHTMLParser(html)
+    tree = LexborHTMLParser(without_cut_end(html))
     count_of_panel = dict(_tabs(tree))
     rows = [
         (count_of_panel[identity], row)

@@ -184,7 +184,9 @@ def _price(item: Any, currency: str) -> Decimal | None:
     if item.get("metricName") != METRIC:
         return None
     name = item.get("displayName")
-    if LICENCE in " ".join(str(name).split()).casefold():
+    if not isinstance(name, str) or not name.strip():
+        raise BadRow("displayName is missing")  # nothing else tells a licence from a GPU
+    if LICENCE in " ".join(name.split()).casefold():
         raise BadRow("NVIDIA AI Enterprise licence, not a GPU")
     if item.get("serviceCategory") != CATEGORY:
         raise BadRow("GPU of another service")

@@ -162,7 +162,8 @@ def _require_fields(rows: Sequence[Any]) -> None:
     objects = [row for row in rows if isinstance(row, dict)]
     if rows and not objects:
         raise ParseError("items[]", "an object was due")
-    for name in ("provider", "gpuType", "gpuCount", "prices"):
+    # isSpot may be null, but where no row has it a spot price would pass for on-demand.
+    for name in ("provider", "gpuType", "gpuCount", "prices", "isSpot"):
         if objects and all(name not in row for row in objects):
             raise ParseError(f"items[].{name}", f"missing in all {len(objects)} rows")
 

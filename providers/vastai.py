@@ -123,7 +123,10 @@ def _read_ask(key: str, row: Any) -> _Ask:
     if not price:
         raise BadRow("no price")
     min_bid = amount(row, "min_bid") or None
-    return _Ask(key, str(machine_id), count, price, min_bid, row.get("is_bid") is True, row)
+    is_bid = row.get("is_bid")
+    if not isinstance(is_bid, bool):  # taken for on-demand, a bid would be by far the cheapest
+        raise BadRow("is_bid is neither true nor false")
+    return _Ask(key, str(machine_id), count, price, min_bid, is_bid, row)
 
 
 def _one_per_machine_and_size(asks: Iterable[_Ask], rejected: list[Rejected]) -> Iterable[_Ask]:

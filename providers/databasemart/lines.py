@@ -12,6 +12,7 @@ from typing import Any
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from providers._rows import without_cut_end
 from providers.databasemart.amounts import STRUCK_OFF, STRUCK_ON
 
 _SKIPPED = {"script", "style", "noscript", "template", "nav", "footer", "head", "svg", "iframe"}
@@ -63,7 +64,7 @@ class _Writer:
 
 def page(html: str) -> LexborHTMLParser:
     """The parsed page. Any text is a page to an HTML parser."""
-    return LexborHTMLParser(html)
+    return LexborHTMLParser(without_cut_end(html))
 
 
 def text_lines(root: LexborNode | None) -> list[Line]:

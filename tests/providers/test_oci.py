@@ -157,3 +157,10 @@ def test_one_request_with_time_to_answer() -> None:
         ("http://127.0.0.1:9/pls/apex/cetools/api/v1/products/?currencyCode=USD", {})
     ]
     assert asyncio.run(_patience()) == (120, 120)
+
+
+@pytest.mark.parametrize("name", [None, "", " ", 7])
+def test_without_a_name_a_licence_cannot_be_told_from_a_gpu(name: Any) -> None:
+    result = parsed(item("B98415", "Compute - GPU - H100", 2.5, displayName=name))
+    assert not result.offers
+    assert [r.reason for r in result.rejected] == ["displayName is missing"]

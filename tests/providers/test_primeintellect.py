@@ -25,7 +25,7 @@ needs_recordings = pytest.mark.skipif(not RECORDED.is_dir(), reason=NO_SHARED)
 ROW: dict[str, Any] = {
     "cloudId": "h", "gpuType": "H100_80GB", "socket": "SXM5", "provider": "runpod",
     "dataCenter": "US-KS-2", "country": "US", "gpuCount": 1, "security": "secure_cloud",
-    "stockStatus": "High", "prices": {"onDemand": 2.5, "currency": "USD"},
+    "stockStatus": "High", "prices": {"onDemand": 2.5, "currency": "USD"}, "isSpot": None,
 }  # fmt: skip
 
 

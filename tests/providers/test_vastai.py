@@ -336,3 +336,12 @@ def test_another_shape_names_the_field(body: Any, field: str) -> None:
     with pytest.raises(ParseError) as caught:
         vastai.parse([_payload(json.dumps(body).encode())])
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize("told", [None, "no", 0])
+def test_a_row_that_does_not_say_whether_it_is_a_bid_is_no_offer(told: Any) -> None:
+    unsaid = {name: value for name, value in ROW.items() if name != "is_bid"}
+    for row in (unsaid, ROW | {"is_bid": told}):
+        parsed = _parse(row)
+        assert not parsed.offers
+        assert [r.reason for r in parsed.rejected] == ["is_bid is neither true nor false"]
