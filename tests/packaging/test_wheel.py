@@ -65,11 +65,11 @@ def _files(folder: str) -> set[str]:
 
 
 def test_everything_of_the_program_is_in_the_wheel(names: set[str]) -> None:
-    wanted = _files("tracker") | _files("providers")
+    wanted = _files("tracker") | _files("providers") | _files("gpucost")
     wanted |= {f"tracker/_{name}" for name in _files("migrations")}
     assert {name for name in names if not name.startswith(INFO)} == wanted
     assert {
-        "tracker/py.typed", "providers/py.typed", "tracker/_migrations/env.py",
+        "tracker/py.typed", "providers/py.typed", "gpucost/py.typed", "tracker/_migrations/env.py",
         "tracker/data/gpus.toml", "tracker/data/jobs/bert-large.toml",
     } <= names  # fmt: skip
     assert any(name.startswith("tracker/_migrations/versions/0001") for name in names)
