@@ -137,7 +137,7 @@ def serving(folder: Path):  # type: ignore[no-untyped-def]
             raise SystemExit("gpucost serve did not start")
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)
 
 
 def loads(rate: float) -> list[Load]:
@@ -156,7 +156,7 @@ def loads(rate: float) -> list[Load]:
     past = ["/api/v1/history?job=bert-large&since=30d&bucket=1d"]
     return [
         Load("cheapest, 15 questions", few, rate),
-        Load("cheapest, all different", new, rate / 5),
+        Load("cheapest, all different", new, rate / 10),
         Load("offers, providers, jobs", others, rate),
         Load("history of 30 days", past, rate / 5),
     ]

@@ -12,6 +12,7 @@ from typing import Any
 
 from tracker.web.api.app import Service, document, make_api
 from tracker.web.api.guard import MAX_BODY, MAX_QUERY, Limits
+from tracker.web.api.kept import HOLDS_S
 from tracker.web.api.page import operations
 from tracker.web.api.views import MOST_ROWS
 
@@ -49,8 +50,8 @@ the header `x-gpucost-left-out`. `cheapest` and `offers` come in pages of `top` 
 move rows; `as_of` tells.
 
 An answer has an `ETag`; with `If-None-Match` it is not sent again while it stays the same (304). It
-is made anew at most a second after a poll has been recorded, and every ten seconds, since ages go
-on.
+is made anew at most a second after a poll has been recorded, and every {HOLDS_S:.0f} seconds, since
+ages go on.
 
 ## Refusals
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import signal
+import threading
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
     from tracker.web.api.guard import Access
 
 DEFAULT_PORT = 9754
+END_S = 5.0  # that threads which cannot be stopped get
 _SHORTEST_TOKEN = 16
 
 
@@ -51,10 +56,21 @@ def serve(obj: dict[str, Any], /, **options: Any) -> None:
     app = App(obj["config"])
     access = _access(app, options)
     setup_logging("info", app.settings.log_format, redactor=app.redactor)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # it tells of its own life
     try:
-        asyncio.run(_serve(app, obj["config"], access, options))
+        asyncio.run(_to_the_end(_serve(app, obj["config"], access, options)))
     except CannotListen as error:
         raise Exit(EXIT_USAGE, str(error)) from None
+
+
+async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await *work*; then a question that is still worked out must not keep the process."""
+    try:
+        await work
+    finally:
+        end = threading.Timer(END_S, os._exit, (0,))
+        end.daemon = True
+        end.start()
 
 
 def _access(app: App, options: dict[str, Any]) -> Access:

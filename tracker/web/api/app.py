@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 import anyio
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -31,7 +32,7 @@ from tracker.web.api.problems import Refused, refusal, response
 from tracker.web.api.views import FORMATS, VIEWS, body
 
 CACHE_CONTROL = "private, max-age=5"
-AT_ONCE = 4  # answers that are worked out at the same time
+AT_ONCE = 2  # answers that are worked out at the same time; more would share one interpreter
 MOST_WAITING = 64
 MARK_HOLDS_S = 1.0
 MAX_OFFSET = 100_000
@@ -63,7 +64,7 @@ class Service:
             )  # fmt: skip
         self._waiting += 1
         try:
-            return await anyio.to_thread.run_sync(do, limiter=self._limiter)
+            return await anyio.to_thread.run_sync(do, limiter=self._limiter, abandon_on_cancel=True)
         finally:
             self._waiting -= 1
 
@@ -317,7 +318,7 @@ def document(app: FastAPI) -> dict[str, Any]:
 def _is_model(kind: object) -> bool:
     return (
         isinstance(kind, type)
-        and issubclass(kind, models.BaseModel)
+        and issubclass(kind, BaseModel)
         and kind.__module__ == models.__name__
     )
 

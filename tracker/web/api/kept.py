@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from hashlib import sha256
 from typing import NamedTuple
 
-HOLDS_S = 10.0
+HOLDS_S = 30.0
 MOST_BYTES = 32 * 2**20
 
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastapi import APIRouter, Request
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
 from tracker.app import App, asked, measuring
@@ -56,7 +56,7 @@ def _add(
         return Response(text, 201, media_type="application/json",
                         headers={"cache-control": "no-store"})  # fmt: skip
 
-    def schema(kind: type[models.BaseModel]) -> dict[str, Any]:
+    def schema(kind: type[BaseModel]) -> dict[str, Any]:
         ref = {"$ref": f"#/components/schemas/{kind.__name__}"}
         return {"content": {"application/json": {"schema": ref}}}
 

@@ -1,0 +1,78 @@
+"""gpucost serve: where it listens, whom it lets in, and how it ends."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.cli.cheapest_market import polls
+from tests.cli.harness import filled, run
+from tests.support.pg import TestServer
+
+COMMAND = Path(sys.executable).with_name("gpucost")
+TOKEN = "a-token-of-sixteen-letters"
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "no-such-host.invalid"])  # noqa: S104
+def test_other_machines_are_not_let_in_by_accident(host: str) -> None:
+    answer = run("serve", "--host", host, "--port", "0")
+    assert answer.code == 2
+    assert f"{host} can be reached from other machines" in answer.complaint
+    assert "--token-file" in answer.complaint
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [("short", "at least 16"), ("ü" * 20, "at least 16"), (None, "no such file")]
+)
+def test_a_token_that_is_none(tmp_path: Path, text: str | None, says: str) -> None:
+    path = tmp_path / "token"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    answer = run("serve", "--token-file", str(path))
+    assert answer.code == 2
+    assert says in answer.complaint
+    assert text is None or text not in answer.complaint
+
+
+def test_it_answers_until_it_is_told_to_stop(
+    database_server: TestServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = tmp_path / "token"
+    token.write_text(f"{TOKEN}\n")
+    with filled(database_server, *polls()) as url:
+        monkeypatch.setenv("GPUCOST_DATABASE_URL", url)
+        monkeypatch.setenv("GPUCOST_DATA_DIR", str(tmp_path))
+        process = subprocess.Popen(
+            [COMMAND, "serve", "--port", "0", "--token-file", str(token)],
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert process.stderr is not None
+        try:
+            told = re.search(r"serving (http://127\.0\.0\.1:\d+)/", process.stderr.readline())
+            assert told
+            got = httpx.get(f"{told[1]}/api/v1/cheapest?job=bert-large", timeout=30).json()
+            assert got["rows"] == _without_ages(run("cheapest", "bert-large", "-o", "json").json(),
+                                                got["rows"])  # fmt: skip
+            assert httpx.get(f"{told[1]}/readyz", timeout=30).json()["ready"]
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 0
+            assert TOKEN not in process.stderr.read()
+        finally:
+            process.kill()
+            process.wait(20)
+            process.stderr.close()
+
+
+def _without_ages(document: dict[str, list[dict[str, object]]], like: object) -> object:
+    """The rows of *document* with the ages of *like*, which were taken a moment before."""
+    assert isinstance(like, list)
+    return [
+        row | {"age_seconds": other["age_seconds"]}
+        for row, other in zip(document["rows"], like, strict=True)
+    ]
