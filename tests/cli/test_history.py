@@ -415,7 +415,7 @@ def test_now_is_the_best_of_each_group_whatever_the_groups(
                                        started_at=moment, polled_at=moment))  # fmt: skip
     answer = run("history", *JOB, "--since", "1d", *more, "-o", "json").json()
     now_usd = {one["name"]: one["now_usd"] for one in answer["series"]}
-    expected = {
+    expected: dict[str, dict[str, str | None]] = {
         "--gpu": {"H100": "8", "H100-SXM-80GB": "8"}, "--per": {"hub": "12", "shop": "8"},
         "": {"H100": "8", "A100": None},
     }  # fmt: skip
