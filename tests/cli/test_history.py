@@ -421,3 +421,22 @@ def test_now_is_the_best_of_each_group_whatever_the_groups(
     }  # fmt: skip
     assert now_usd == {**expected[more[0] if more else ""], "cheapest of all": "8"}
     assert not [remark for remark in answer["remarks"] if "listed" in remark]
+
+
+@pytest.mark.parametrize("job", ["llama-3.1-8b-lora", "llama-3.1-8b-service", "whisper-large"])
+def test_an_estimated_job_has_a_history_and_ends_with_the_live_bill(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, job: str
+) -> None:
+    monkeypatch.setenv("GPUCOST_DATABASE_URL", database_url)
+    for minutes in (100, 40):
+        moment = datetime.now(UTC) - timedelta(minutes=minutes)
+        offers = [h100("3"), a100("1.4"), h100("20", name="eight", gpu_count=Decimal(8))]
+        record(database_url, make_poll(0, offers, source="hub", every_seconds=HOUR,
+                                       started_at=moment, polled_at=moment))  # fmt: skip
+    live = run("cheapest", job, "--goal", "cheapest", "-o", "json").json()["rows"]
+    answer = run("history", job, "--since", "1d", "--bucket", "1h", "-o", "json").json()
+    last = {row["series"]: row["usd"] for row in answer["rows"] if row["end"] > answer["as_of"]}
+    best = {row["gpu"].split("-")[0]: row["total_usd"] for row in live[::-1]}
+    assert best.keys() == {"H100", "A100"}
+    assert last == {**best, "cheapest of all": live[0]["total_usd"]}
+    assert answer["remarks"][1:] == []  # but for where history begins
