@@ -71,6 +71,44 @@ def test_jobs_of_hours_alone_are_measured_too() -> None:
     assert rows["a100"]["basis"] == "published"
 
 
+def test_what_becomes_of_the_other_gpus_is_told_as_it_is() -> None:
+    scaled = _measure("--gpu", "H100-SXM-80GB", "--hours", "2")
+    assert "the other GPUs are scaled from it" in scaled.out
+    # A T4 has no 16-bit format that the job is modelled in: its hours carry nothing elsewhere.
+    alone = _measure("--gpu", "T4", "--hours", "30")
+    assert "It holds there alone: such a job is not modelled on T4-16GB" in alone.out
+    hours = _measure("--gpu", "H100-SXM-80GB", "--hours", "5", job="bert-large")
+    assert "It holds there alone: the job does not say what it computes" in hours.out
+
+
+def test_hours_that_scale_go_before_hours_that_do_not(tmp_path: Path) -> None:
+    shown = """
+name = "mine"
+[workload]
+kind = "finetune"
+model = "Llama 3.1 8B"
+method = "lora"
+tokens = "50M"
+seq_len = 2048
+checkpointing = true
+[hours]
+H100-SXM-80GB = 4
+"""
+    own, t4 = tmp_path / "mine.toml", '[hours.T4-16GB]\nhours = 30\nbasis = "measured"\n'
+    own.write_text(shown)
+    before = by_id(run("cheapest", str(own), "-o", "json").json()["rows"])["a100"]
+    own.write_text(shown + t4)
+    after = by_id(run("cheapest", str(own), "-o", "json").json()["rows"])["a100"]
+    assert before["basis"] == after["basis"] == "scaled"
+    assert before["runtime_hours"] == after["runtime_hours"]
+
+
+def test_a_rate_that_takes_for_ever_is_refused() -> None:
+    answer = _measure("--gpu", "H100-SXM-80GB", "--tokens-per-second", "1e-20")
+    assert (answer.code, answer.out) == (2, "")
+    assert "more than ten years" in answer.err
+
+
 def test_an_alert_rule_sees_the_same_hours(tmp_path: Path) -> None:
     assert _measure("--gpu", "H100-SXM-80GB", "--hours", "5", job="bert-large").code == 0
     nobody = [f"[providers.{name}]\nenabled = false\n" for name in registry.names()]

@@ -110,9 +110,10 @@ def test_more_than_a_month_of_hours_runs_side_by_side() -> None:
     ("argument", "says"),
     [
         ("train.toml=many", "'many' is no number of runs a month"),
-        ("train.toml=0", "runs a month are above 0"),
-        ("train.toml=nan", "runs a month are above 0"),
-        ("train.toml=1e99", "runs a month are above 0"),
+        ("train.toml=0", "runs a month are 0.001 to 1,000,000"),
+        ("train.toml=nan", "runs a month are 0.001"),
+        ("train.toml=1e-500000", "runs a month are 0.001"),
+        ("train.toml=1e99", "runs a month are 0.001"),
         ("nothing=3", "no job is called 'nothing'"),
     ],
 )

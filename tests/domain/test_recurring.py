@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.domain.test_cost import billed, hours, inputs, job
 from tracker.domain.cost import Bill, LineKind
-from tracker.domain.exact import BadFigure
+from tracker.domain.exact import BadFigure, ratio_up
 from tracker.domain.recurring import Recurring, month_bill
 from tracker.domain.terms import Market
 
@@ -63,6 +63,45 @@ def test_what_does_not_fit_into_a_month_takes_another_machine() -> None:
         assert got.total_usd == machines * 1460
     wide = monthly("1", gpus_needed=4)
     assert month_bill([Recurring("wide", D(1), wide, b"m", 730)]).total_usd == 4 * 1460
+
+
+def test_wide_runs_go_in_whole_lanes() -> None:
+    """200 runs of 15 h on 7 machines: 21,000 machine-hours would fit on 29, but 29 machines hold no
+    more than 4 such runs at once, and 4 lanes of 730 h no more than 194 of them."""
+    wide = monthly("15", gpus_needed=7)
+    assert month_bill([Recurring("wide", D(200), wide, b"m", 730)]).total_usd == 35 * 1460
+    # Of 35 machines five lanes are left idle for 650 h each time round: narrow runs go there.
+    narrow = Recurring("narrow", D(100), monthly("10"), b"m", 730)
+    both = month_bill([Recurring("wide", D(200), wide, b"m", 730), narrow])
+    assert both.total_usd == 35 * 1460
+
+
+@pytest.mark.parametrize("each", [3, 7, 9, 11, 13])
+def test_runs_that_are_a_month_divided_fit_into_it(each: int) -> None:
+    runs = ratio_up(D(730), D(each))  # a trifle more than there are
+    assert month_bill([Recurring("j", runs, monthly(str(each)), b"m", 730)]).total_usd == 1460
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 9), st.integers(1, 40), st.integers(1, 120)),
+        min_size=1, max_size=4,
+    )
+)  # fmt: skip
+def test_machines_hold_what_each_width_needs(runs: list[tuple[int, int, int]]) -> None:
+    """Against the two plain bounds; and runs of one width fit when laid out lane by lane."""
+    group = [
+        Recurring(f"j{i}", D(count), monthly(str(took), gpus_needed=width), b"m", 730)
+        for i, (width, took, count) in enumerate(runs)
+    ]
+    machines = month_bill(group).at_least_usd / 1460
+    assert machines * 730 >= sum(w * h * n for w, h, n in runs)
+    for width in {w for w, _, _ in runs}:
+        lanes = machines // width
+        assert lanes * 730 >= sum(h * n for w, h, n in runs if w >= width)
+    if len({w for w, _, _ in runs}) == 1:
+        width = runs[0][0]
+        assert machines == width * -(-sum(h * n for _, h, n in runs) // 730)
 
 
 def test_a_commitment_of_years_costs_its_month_and_one_of_hours_every_run() -> None:

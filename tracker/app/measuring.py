@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tracker.app.asked import BadQuestion
 from tracker.domain.gpu import UnknownGpu
 from tracker.domain.job import Basis, Job, JobError, RuntimeHours, is_slice
-from tracker.domain.job_fields import MAX_TEXT, read_hours
+from tracker.domain.job_fields import MAX_TEXT, hours_at, read_hours
 from tracker.domain.measurement import UTILISATIONS, Measurement, subject_of, unit_of
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _hours(job: Job, options: Mapping[str, Any]) -> Decimal:
             raise BadQuestion(
                 None, f"the job does not say how many {RATES[name]} there are; give {{hours}}"
             )
-        return read_hours(round(amount / options[name] / 3600, 9), name)
+        return hours_at(amount, options[name], name)
     except JobError as error:
         raise BadQuestion(name, str(error).removeprefix(f"{name}: ")) from None
 

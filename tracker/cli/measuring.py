@@ -10,6 +10,7 @@ from tracker.app.asked import BadQuestion
 from tracker.cli import render
 from tracker.cli.exits import EXIT_USAGE, Exit
 from tracker.domain.job import Job
+from tracker.domain.measurement import Measurement
 
 
 def record(app: App, job: Job, options: Mapping[str, Any]) -> str:
@@ -23,8 +24,19 @@ def record(app: App, job: Job, options: Mapping[str, Any]) -> str:
     version = measuring.record(app, one)
     return (
         f"{job.name} on {one.gpus} x {one.gpu}: {render.hours(one.hours)} measured, version "
-        f"{version}. It holds there, and the other GPUs are scaled from it."
+        f"{version}. It holds there{_carried(job, one)}."
     )
+
+
+def _carried(job: Job, one: Measurement) -> str:
+    """What becomes of the other GPUs: a job that is not modelled there tells nothing of them."""
+    task, estimator = job.task, job.estimator
+    if task is None or estimator is None:
+        return " alone: the job does not say what it computes"
+    known = task.reference_open or estimator.speed(task.workload, one.gpu, one.gpus) is not None
+    if known:
+        return ", and the other GPUs are scaled from it"
+    return f" alone: such a job is not modelled on {one.gpu}, and nothing is scaled from it"
 
 
 def _option(name: str) -> str:

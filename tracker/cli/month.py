@@ -35,6 +35,7 @@ _TABLE = (
     render.Column("A RUN", right=True), render.Column("PAID", 1), render.Column("OFFER"),
 )  # fmt: skip
 MOST_JOBS = 50
+_LEAST_RUNS = Decimal("0.001")  # once in a lifetime
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -104,8 +105,9 @@ def _runs(text: str, whole: str) -> Decimal:
         runs = Decimal(text)
     except InvalidOperation:
         raise Exit(EXIT_USAGE, f"{whole!r}: {text!r} is no number of runs a month") from None
-    if not runs.is_finite() or not 0 < runs <= MAX_RUNS or len(runs.as_tuple().digits) > 12:
-        raise Exit(EXIT_USAGE, f"{whole!r}: runs a month are above 0 and at most {MAX_RUNS:,}")
+    fits = runs.is_finite() and _LEAST_RUNS <= runs <= MAX_RUNS
+    if not fits or len(runs.as_tuple().digits) > 12:
+        raise Exit(EXIT_USAGE, f"{whole!r}: runs a month are {_LEAST_RUNS} to {MAX_RUNS:,}")
     return runs
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -38,7 +38,7 @@ class Share(click.ParamType[Decimal]):
         text = str(value).strip()
         try:
             share = Decimal(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-        except InvalidOperation:
+        except ArithmeticError:  # of an exponent that no number may have, too
             self.fail(f"{value!r} is not a share such as 0.6 or 60%", param, ctx)
         if not (share.is_finite() and 0 < share <= 1):
             self.fail(f"{value!r} must be above 0 and at most 1 (or 100%)", param, ctx)
@@ -169,6 +169,8 @@ def _part(app: App, name: str) -> str:
     keys = sorted(key for key in found if app.catalogue.spec(key) is not None)
     if app.catalogue.spec(name) is not None:
         return name
+    if not keys:
+        raise BadFigure(f"--gpu: {name} is no whole GPU; name one, such as H100-SXM-80GB")
     if len(keys) != 1:
         raise BadFigure(f"--gpu: {name} may be several; name one of {', '.join(keys)}")
     return keys[0]

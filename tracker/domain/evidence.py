@@ -298,12 +298,21 @@ def anchor(job: Job, gpu: str, gpus: int, catalogue: Catalogue) -> tuple[str, Ru
             _RANK[entry.basis], key != gpu, key.split("-", 1)[0] != family, entry.gpus != gpus, key,
         )  # fmt: skip
 
-    known = (
+    known = [
         (key, entry)
         for name, entry in job.hours.items()
         if not entry.lower_bound and (key := _exact(name, catalogue))
-    )
+    ]
+    if len(known) > 1:  # where such a job is not modelled, its hours tell nothing of other GPUs
+        known = [one for one in known if _carries(job, *one)] or known
     return min(known, key=order, default=None)
+
+
+def _carries(job: Job, key: str, entry: RuntimeHours) -> bool:
+    task, estimator = job.task, job.estimator
+    if task is None or estimator is None or task.reference_open:
+        return True
+    return estimator.speed(task.workload, key, entry.gpus) is not None
 
 
 def _exact(name: str, catalogue: Catalogue) -> str | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any
 
+from tracker.domain.exact import HOUR_STEP
 from tracker.domain.money import parse_decimal
 from tracker.domain.texts import unstorable
 
@@ -44,7 +45,17 @@ _DECIMAL = re.compile(r"Decimal\('([^']*)'\)")
 
 def shown(value: Any) -> str:
     """What somebody wrote, as far as that is known: numbers without how they are held."""
-    return _DECIMAL.sub(lambda match: match[1], repr(value))
+    try:
+        return _DECIMAL.sub(lambda match: match[1], repr(value))
+    except ValueError:  # Python writes no whole number of more than some 4,300 digits
+        return "a number of thousands of digits"
+
+
+def _as_typed(number: Any) -> str:
+    try:
+        return str(number)[:40]
+    except ValueError:
+        return shown(number)
 
 
 def read_table(value: Any, where: str, what: str = "GPU = hours") -> Mapping[str, Any]:
@@ -89,6 +100,18 @@ def read_hours(value: Any, where: str) -> Decimal:
     return hours
 
 
+def hours_at(amount: Decimal, per_second: Decimal, where: str) -> Decimal:
+    """Hours of *amount* at so many *per_second* (above 0), to the billionth."""
+    with localcontext() as context:
+        context.prec = 28  # the result's digits must not depend on the caller's context
+        hours = amount / per_second / 3600
+    if hours > MAX_HOURS:
+        raise JobError(
+            f"{where}: {plain(per_second)} a second makes {hours:.3g} h, more than ten years"
+        )
+    return max(round(hours, 9), HOUR_STEP)
+
+
 def read_amount(data: Mapping[str, Any], key: str, limit: Decimal, where: str = "") -> Decimal:
     """A number from 0 to *limit*; 0 where it is not there."""
     amount = read_number(data.get(key, 0), f"{where}{key}")
@@ -105,7 +128,7 @@ def read_number(value: Any, where: str) -> Decimal:
         raise JobError(f"{where}: {error}") from None
     # Endless digits or a wild exponent would break exact sums, and the screen when shown.
     if len(number.as_tuple().digits) > 30 or (number and not -20 <= number.adjusted() <= 20):
-        raise JobError(f"{where}: {str(value)[:40]} is out of range")
+        raise JobError(f"{where}: {_as_typed(value)} is out of range")
     return number
 
 
@@ -117,7 +140,7 @@ def read_count(
     if isinstance(value, bool) or not isinstance(value, int):
         raise JobError(f"{where}{key}: {shown(value)} is not a whole number")
     if not 1 <= value <= limit:
-        raise JobError(f"{where}{key}: {value} is not between 1 and {limit}")
+        raise JobError(f"{where}{key}: {_as_typed(value)} is not between 1 and {limit}")
     return value
 
 

@@ -22,6 +22,8 @@ _SHAPE = ("layers", "width", "heads", "vocab")
 _OF_A_SHAPE = ("kv_heads", "ffn", "head_dim", "experts", "gated", "tied")
 # What is left out of the count, and gates that are not told of, make less than this.
 _MOST_APART = 2.0
+_LEAST_PARAMS, _MOST_PARAMS = 1e5, 1e14
+_MOST_OF_A_SIZE = 1e8  # layers, widths, heads, words: the largest are a thousandth of it
 
 
 def shape_of(data: Mapping[str, Any], knowledge: Knowledge) -> tuple[ModelShape, int | None]:
@@ -64,7 +66,9 @@ def _from_numbers(data: Mapping[str, Any]) -> ModelShape:
     for key in numbers:
         if key not in ("params", "active_params") and numbers[key] != int(numbers[key]):
             raise JobError(f"{_WHERE}.{key}: {numbers[key]:g} is not a whole number")
-    if "params" in numbers and not 1e5 <= numbers["params"] <= 1e14:
+        if key not in ("params", "active_params") and numbers[key] > _MOST_OF_A_SIZE:
+            raise JobError(f"{_WHERE}.{key}: {numbers[key]:g} cannot be meant; it is too many")
+    if "params" in numbers and not _LEAST_PARAMS <= numbers["params"] <= _MOST_PARAMS:
         raise JobError(
             f"{_WHERE}.params: {numbers['params']:g} parameters cannot be meant; write k, M, B or "
             "T behind the number"
@@ -125,6 +129,11 @@ def _consistent(shape: ModelShape, numbers: Mapping[str, float]) -> None:
     if "active_params" in numbers and shape.experts == 1:
         raise JobError(f"{_WHERE}.active_params: is of a mixture of experts; give experts too")
     params, counted = numbers.get("params"), float(shape.params_of_shape)
+    if not counted <= _MOST_PARAMS:
+        raise JobError(
+            f"{_WHERE}.layers: with the width, ffn and vocab given they make {counted:.3g} "
+            "parameters, which cannot be meant"
+        )
     if params is not None and not counted / _MOST_APART <= params <= counted * _MOST_APART:
         raise JobError(
             f"{_WHERE}.params: {params:g}, but the layers, width, ffn and vocab given make "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from tracker.domain.job import (
 )
 from tracker.domain.job_fields import (
     JobError,
+    hours_at,
     known_keys,
     plain,
     read_amount,
@@ -245,6 +246,4 @@ def _hours_of(entry: Mapping[str, Any], where: str, task: Task | None) -> Decima
     rate = read_number(entry[key], f"{where}.{key}")
     if rate <= 0:
         raise JobError(f"{where}.{key}: {plain(rate)} is not above 0")
-    with localcontext() as context:
-        context.prec = 28
-        return read_hours(round(amount / rate / 3600, 9), f"{where}.{key}")
+    return hours_at(amount, rate, f"{where}.{key}")

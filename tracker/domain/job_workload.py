@@ -26,6 +26,7 @@ from tracker.domain.job_fields import (
 )
 from tracker.domain.job_model import shape_of
 from tracker.domain.models import Models
+from tracker.domain.money import parse_decimal
 from tracker.domain.runtime.estimator import Estimator
 from tracker.domain.runtime.figures import BYTES_PER_WEIGHT
 from tracker.domain.runtime.stacks import STACKS
@@ -351,11 +352,11 @@ def _large(data: Mapping[str, Any], key: str) -> Decimal:
     if isinstance(value, str) and _QUANTITY.fullmatch(value.strip()):
         value = quantity(value, f"{W}{key}")
     try:
-        number = Decimal(value)
-    except (ArithmeticError, TypeError, ValueError):
+        number = parse_decimal(value)
+    except ValueError:
         raise JobError(f'{W}{key}: {shown(value)} is not a count such as "3.6e18"') from None
-    if not number.is_finite() or not 0 < number <= Decimal(10) ** 30:
-        raise JobError(f"{W}{key}: {value} is not above 0 and at most 1e30")
+    if not 0 < number <= Decimal(10) ** 30:
+        raise JobError(f"{W}{key}: {shown(value)} is not above 0 and at most 1e30")
     if key == "flops" and number < 10**12:
         raise JobError(f"{W}flops: {value} takes a GPU no second; give all operations of the job")
     return number

@@ -4,9 +4,11 @@
     by the month: machines x price x 730 h, once for all the jobs on that offer, and their egress
 
 An offer with a commitment of a month or more is paid for whether it is used or not, so jobs that
-run on the same one share it: as many machines as the widest run takes, more where all the runs
-together need more machine-hours than these have (730 h each). The runs are taken to wait for one
-another. A commitment shorter than a month is in the bill of every run. Sums are exact.
+run on the same one share it: as many machines as the widest run takes, more where the runs together
+need more machine-hours than these have (730 h each), and so many that as wide runs as there are go
+side by side as often as their hours take (a run on 7 machines leaves 3 of 10 idle to the likes of
+it). The runs are taken to wait for one another. A commitment shorter than a month is in the bill of
+every run. Sums are exact.
 """
 
 from __future__ import annotations
@@ -16,7 +18,15 @@ from decimal import Decimal, localcontext
 from typing import NamedTuple
 
 from tracker.domain.cost import Bill, Line, LineKind
-from tracker.domain.exact import EXACT, BadFigure, not_negative, plain, ratio_up, whole_up
+from tracker.domain.exact import (
+    EXACT,
+    HOUR_STEP,
+    BadFigure,
+    not_negative,
+    plain,
+    ratio_up,
+    whole_up,
+)
 from tracker.domain.money import HOURS_PER_MONTH, PerMachineHour
 
 _ZERO = Decimal(0)
@@ -114,8 +124,7 @@ def _committed(group: Sequence[Recurring], notes: list[str]) -> Iterable[MonthLi
         if (job.bill.price, job.commitment_hours) != (price, first.commitment_hours):
             raise BadFigure(f"{first.name} and {job.name} name one offer at different terms")
     used = sum((job.runs_per_month * _used_hours(job.bill) for job in group), _ZERO)
-    widest = max(job.bill.machines for job in group)
-    machines = max(widest, whole_up(used, HOURS_PER_MONTH))
+    machines = max(_machines(group, width) for width in {job.bill.machines for job in group})
     paid = machines * HOURS_PER_MONTH
     label, month_usd = f"{names}: machines by the month", first.bill.month_usd
     if month_usd is None:
@@ -134,6 +143,27 @@ def _committed(group: Sequence[Recurring], notes: list[str]) -> Iterable[MonthLi
         f"{names}: {plain(used)} of {plain(paid)} machine-hours are used ({busy} %); the runs wait "
         "for one another"
     )
+
+
+def _machines(group: Sequence[Recurring], width: int) -> int:
+    """Machines that runs on *width* of them or more take, and all the runs together.
+
+    Of these runs each blocks *width* at least while it runs, so they go in whole lanes of as many.
+    """
+    with localcontext(EXACT):
+        hours = [job.runs_per_month * _used_hours(job.bill) for job in group]
+        lanes = sum(
+            (h / job.bill.machines for h, job in zip(hours, group, strict=True)
+             if job.bill.machines >= width),
+            _ZERO,
+        )  # fmt: skip
+        return max(width, width * _months(lanes), _months(sum(hours, _ZERO)))
+
+
+def _months(hours: Decimal) -> int:
+    """Months that hold so many hours. Runs that are a quotient, rounded up in its last digit, take
+    a trifle more than the month that they were made of: no more of it than a billionth counts."""
+    return whole_up(hours.quantize(HOUR_STEP, context=EXACT), HOURS_PER_MONTH)
 
 
 def _used_hours(bill: Bill) -> Decimal:

@@ -30,6 +30,7 @@ from tracker.store.reads import TERM_MARKETS
 
 _ONE, _KILO = Decimal(1), Decimal(1000)
 _PART = Decimal("1e-12")  # what a division may lose
+_LEAST_USE = Decimal("4e-7")  # of a month: a second of it
 
 Span = tuple[Decimal, Decimal]
 # By (sold by the month, of the machine's own GPU); None: nobody asks for such.
@@ -200,8 +201,9 @@ def _work(wish: Wish, job: Job, catalogue: Catalogue) -> Work:
     else:
         use = _ONE if wish.utilisation is None else wish.utilisation
         runs = ratio_up(EXACT.multiply(use, HOURS_PER_MONTH), each)
-    if use <= 0:
-        raise BadFigure("--utilisation: a machine that is never used never pays")
+    if use < _LEAST_USE:
+        option = "--utilisation" if wish.runs is None else "--runs"
+        raise BadFigure(f"{option}: a machine used for less than a second in a month never pays")
     return Work(wish.gpu, way, copies, run.billed_hours, runs, use)
 
 
