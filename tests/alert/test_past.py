@@ -11,7 +11,8 @@ from tests.alert.world import World, offer, rule
 from tests.support.catalogue import catalogue
 from tests.support.offers import at
 from tracker.alert.evaluate import Evaluation, evaluate
-from tracker.alert.past import Seen, look_back, looks_of, steady_looks
+from tracker.alert.looks import looks_of, steady_looks
+from tracker.alert.past import Seen, look_back
 from tracker.alert.rules import Rule
 from tracker.domain.rule import Health
 from tracker.store.engine import read_connection

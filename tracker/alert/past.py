@@ -13,10 +13,10 @@ from bisect import bisect_right, insort
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracker.alert.evaluate import Evaluation, evaluate
+from tracker.alert.looks import looks_of, steady_looks
 from tracker.alert.rules import Rule
 from tracker.alert.snapshot import DOUBT_HOLDS, Past, Snapshot
 from tracker.domain.confirm import AUTO, host_of
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _INSTANT = timedelta(microseconds=1)
-_DAY = timedelta(days=1)
 # Of offers that differ by price and machine alone, no more than so many hosts can matter to a rank.
 _HOSTS = {AUTO: 2, "2nd": 2, "3rd": 3}
 _BY_MONTH = ("machine_month", "gpu_month")
@@ -76,44 +75,6 @@ class _Quote(NamedTuple):
     end: datetime
     sure_at: datetime
     doubted_until: datetime | None
-
-
-def looks_of(
-    sources: Iterable[Polled], every: timedelta, start: datetime, end: datetime
-) -> list[datetime]:
-    """When a rule is looked at in [start, end): after polls, those within *every* together.
-
-    Of an import it is only known when prices changed: while it lasts there is a look a day.
-    """
-    sources = list(sources)
-    looks = list[datetime]()
-    began: datetime | None = None
-    for at in sorted({at for one in sources for at in one.attempts if start <= at < end}):
-        if began is not None and at - began < every:
-            looks[-1] = at
-        else:
-            looks.append(at)
-            began = at
-    for one in sources:
-        if one.is_import and one.attempts:
-            looks = _filled(looks, one.attempts[0], min(one.attempts[-1] + one.ttl, end))
-    return looks
-
-
-def _filled(looks: Sequence[datetime], start: datetime, end: datetime) -> list[datetime]:
-    """*looks* with others in between, so that within [start, end) they are about a day apart."""
-    filled = list[datetime]()
-    for at, following in pairwise([*looks, end]):
-        filled.append(at)
-        parts = round((following - at) / _DAY)
-        if at >= start and following <= end and parts > 1:
-            filled += [at + (following - at) * i / parts for i in range(1, parts)]
-    return filled
-
-
-def steady_looks(every: timedelta, start: datetime, end: datetime) -> list[datetime]:
-    """A look *every* so often in [start, end), whether there was a poll or not."""
-    return [start + i * every for i in range(-((start - end) // every))]
 
 
 def look_back(
@@ -175,6 +136,8 @@ def _quotes(
                 seen_at=start, stale_at=_NEVER,
             )  # fmt: skip
             sure_at, doubted_until = _polls_on(source, start, end)
+            if not offer.marketplace:
+                sure_at = start  # a list price needs no second poll
             yield _Quote(priced, kind, start, end, sure_at, doubted_until)
 
 

@@ -196,6 +196,8 @@ def asked(
     rule: Rule, offers: Sequence[StoredOffer], cost: Costing, **changes: Any
 ) -> tuple[list[Ask], Counter[str]]:
     """What *offers* ask under the filters of *rule* (with *changes*), and what they leave out."""
+    if not offers:
+        return [], Counter()
     # Age is judged by ``pool``; a filter must not make the same price silently disappear.
     slices = bool(offers) and all(o.is_slice for o in offers)
     filters = rule.filters._replace(
