@@ -308,7 +308,7 @@ SHAPE = "layers = 32, width = 4096, heads = 32, kv_heads = 8, ffn = 14336, vocab
         (f'{{ params = "800M", {SHAPE} }}', "params: 8e+08, but the layers"),
         (f'{{ params = "8B", active_params = "2B", {SHAPE} }}', "active_params: is of a mixture"),
         ('{ layers = 2, width = 1e20, heads = 8, vocab = 32000 }', "width: 1e+20 cannot be meant"),
-        ('{ layers = 9_000_000, width = 9_000_000, heads = 1, vocab = 9 }', "layers: with the width"),
+        ('{ layers = 9e6, width = 9e6, heads = 1, vocab = 9 }', "layers: with the width"),
         ('{ layers = 2, width = 100, heads = 3, vocab = 32000 }', "heads: a width of 100 cannot"),
         ('{ layers = 2, width = 128, heads = 8, kv_heads = 3, vocab = 32000 }', "kv_heads: 8 head"),
         ('{ params = "7B", kv_heads = 8 }', "kv_heads: is of a shape; give layers, width, heads"),
