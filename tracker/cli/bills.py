@@ -125,8 +125,8 @@ def age_text(valid_as_of: date | None, age_s: float, *, stale: bool) -> str:
 
 
 def stock_text(availability: str, label: str | None) -> str:
-    """The provider's word for its stock."""
-    return {"yes": label or "yes", "no": "none"}.get(availability, render.DASH)
+    """The provider's word for its stock; "list" for a list price that says nothing of it."""
+    return {"yes": label or "yes", "no": "none"}.get(availability, "list")
 
 
 def explain_lines(rows: Iterable[Row]) -> None:

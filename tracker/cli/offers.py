@@ -44,7 +44,8 @@ _TABLE = (
     render.Column("AGE", right=True), render.Column("STOCK", 4), render.Column("OFFER"),
 )  # fmt: skip
 _WIDE = (
-    render.Column("COUNTRY"), render.Column("INTERCONNECT"), render.Column("DISK GB", right=True),
+    render.Column("KIND"), render.Column("COUNTRY"), render.Column("INTERCONNECT"),
+    render.Column("DISK GB", right=True),
     render.Column("DOWN Mbit/s", right=True), render.Column("RELIABILITY", right=True),
     render.Column("INCREMENT s", right=True), render.Column("COMMITMENT h", right=True),
     render.Column("ID"),
@@ -173,7 +174,7 @@ def _marks(rows: list[dict[str, Any]]) -> Iterable[str]:
 def _wide_cells(r: dict[str, Any]) -> list[str]:
     disk = r["disk_gb"] if r["disk_gb"] is not None else r["disk_included_gb"]
     return [
-        r["country"] or render.DASH, r["interconnect"] or render.DASH, _rounded(disk),
+        r["kind"], r["country"] or render.DASH, r["interconnect"] or render.DASH, _rounded(disk),
         _rounded(r["network_down_mbps"]), _number(r["reliability"]),
         render.count(r["billing_increment_seconds"]), render.count(r["commitment_hours"]),
         r["native_id"],

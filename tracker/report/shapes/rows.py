@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from tracker.domain.break_even import break_even_is_unknown
+from tracker.domain.kind import kind_of
 from tracker.domain.money import from_micro_usd
 from tracker.domain.terms import OWN
 from tracker.report.filters import known_at
@@ -31,7 +32,7 @@ OFFER_COLUMNS = (
     "interconnect", "dedicated", "reliability", "availability", "stock_label", "age_seconds",
     "stale", "valid_as_of", "commitment_hours", "billing_increment_seconds", "disk_included_gb",
     "disk_usd_per_gb_hour", "egress_usd_per_gb", "price_native", "currency", "price_unit",
-    "native_id", "source", "seen_at",
+    "native_id", "source", "seen_at", "kind", "list_price",
 )  # fmt: skip
 _QUANTITIES = ("vcpus", "ram_gib", "disk_included_gb", "disk_gb", "network_down_mbps",
                "network_up_mbps", "reliability", "max_duration_hours")  # fmt: skip
@@ -201,6 +202,9 @@ def offer_row(o: Any, now: datetime, stale: bool) -> dict[str, Any]:
         "price_usd_per_machine_hour": texts.usd_text(machine),
         "vram_gb": o.vram_gb, "age_seconds": int((now - known_at(o)).total_seconds()),
         "stale": stale, "availability": o.availability,
+        "kind": kind_of(o.gpu_count, is_slice=o.is_slice, dedicated=o.dedicated),
+        # A price of which nobody says whether anything is to be had at it.
+        "list_price": o.availability == "unknown",
     }  # fmt: skip
     skip = {"key", "offer_id", "gpu_key", "gpu_count", "price_micro_usd"}
     rest = {k: v for k, v in o._asdict().items() if k not in skip and k not in values}
