@@ -182,7 +182,7 @@ def _sentence(fits: Sequence[OnGpu]) -> str | None:
         assert isinstance(fastest.hours, RuntimeEstimate)  # noqa: S101 - those that fit have hours
         return (
             f"The fastest is {fastest.gpus} x {fastest.gpu}: {texts.hours(fastest.hours.hours)}. "
-            "No price of any is known."
+            "No price of any is known; gpucost poll asks for some."
         )
     return (
         f"The cheapest is {best.gpus} x {best.gpu} at {best.row.offer.provider}: "

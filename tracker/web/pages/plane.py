@@ -75,7 +75,8 @@ def plane(
         return None
     most_x = _beyond(max(x for x, _ in every))
     ray_at_now = break_even_price(left, right, every[-1][0])
-    most_y = _beyond(max(*(y for _, y in every), ray_at_now))
+    highest = max(y for _, y in every)
+    most_y = _beyond(max(highest, min(ray_at_now, 3 * highest)))  # the ray is seen, if it is near
 
     def point(x: Decimal, y: Decimal) -> str:
         return f"{_x(x, most_x)},{_y(y, most_y)}"
@@ -88,7 +89,7 @@ def plane(
         return ends
 
     band = ""
-    if (left.low, left.high, right.low, right.high) != (1, 1, 1, 1):
+    if {left.low, left.high, right.low, right.high} != {Decimal(1)}:
         upper, lower = line(left.low, right.high), line(left.high, right.low)
         band = " ".join(point(*end) for end in (*upper, *reversed(lower)))
     return Plane(
