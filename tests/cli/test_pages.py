@@ -44,6 +44,14 @@ def _section(heading: str) -> str:
     return match[1]
 
 
+def _linked(section: str) -> str:
+    """The pages and sections that a section refers to for the rest."""
+    names = set(re.findall(r"\]\(([\w-]+\.md)(?:#[\w-]+)?\)", section))
+    here = re.findall(r"\]\(#gpucost-(\w+)\)", section)
+    there = [(DOCS / name).read_text(encoding="utf-8") for name in sorted(names)]
+    return "".join([*there, *(_section(f"gpucost {name}") for name in here)])
+
+
 def _commands() -> Iterator[tuple[str, click.Command]]:
     context = click.Context(cli)
     for name in COMMANDS:
@@ -64,10 +72,11 @@ def _options(command: click.Command) -> list[str]:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_of_a_command_is_on_the_page(name: str) -> None:
     command = dict(_commands())[name]
-    texts = _section(f"gpucost {name}") + _section("Output") + _section("Filters")
+    own = _section(f"gpucost {name}")
+    texts = own + _section("Output") + _section("Filters") + _linked(own)
     subcommands = command.commands if isinstance(command, click.Group) else {"": command}
     for sub, it in subcommands.items():
-        assert f"gpucost {name} {sub}".strip() in CLI
+        assert f"gpucost {name} {sub}".strip() in CLI + texts
         for option in _options(it):
             assert f"`{option}`" in texts, f"{name} {sub} {option}"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +16,7 @@ from tracker.cli.options import Duration, Moment
 if TYPE_CHECKING:
     from tracker.collect.importing.observation import Report
     from tracker.collect.importing.opening import Request
-    from tracker.collect.importing.run import Outcome, Progress
+    from tracker.collect.importing.run import Outcome
 
 FORMATS = ("gpuhunt", "skypilot", "csv", "ndjson", "parquet")
 MAX_SHOWN = 12
@@ -94,7 +92,7 @@ def _import(app: App, request: Request, *, dry: bool) -> Outcome:
     judging = Judging(app.catalogue, app.rules(), request.since, request.until)
     with Web(make_download_client(app.settings, app.redactor)) as web:
         source = open_source(request, web.fetch)
-        with _progress(f"importing {request.format}") as progress:
+        with render.long_progress(f"importing {request.format}") as progress:
             if dry:
                 return dry_run(source, judging, progress)
             with app.database(upgrade=True) as url:
@@ -102,28 +100,6 @@ def _import(app: App, request: Request, *, dry: bool) -> Outcome:
 
                 migrate.check(url)
                 return run_import(url, source, judging, progress)
-
-
-@contextmanager
-def _progress(what: str) -> Iterator[Progress]:
-    """A bar on stderr, on a terminal only."""
-    import sys
-
-    if not sys.stderr.isatty():
-        yield lambda _done, _total, _label: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-               TimeElapsedColumn())  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
-
-        def update(done: int, total: int | None, label: str) -> None:
-            bar.update(task, completed=done, total=total, description=f"{what}: {label[-50:]}")
-
-        yield update
 
 
 def document(outcome: Outcome) -> dict[str, Any]:

@@ -185,3 +185,26 @@ def say(text: str = "", indent: int = 0) -> None:
         lines = textwrap.wrap(text, width, subsequent_indent=further, break_on_hyphens=False)
         text = "\n".join(lines)
     click.echo(text.rstrip())
+
+
+@contextmanager
+def long_progress(what: str) -> Iterator[Callable[[int, int | None, str], None]]:
+    """A bar on stderr of work whose length may not be known; nothing when it is no terminal.
+
+    To be called with what is done, what there is in all (None: unknown) and what is worked on.
+    """
+    if not sys.stderr.isatty():
+        yield lambda _done, _total, _label: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+               TimeElapsedColumn())  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+
+        def update(done: int, total: int | None, label: str) -> None:
+            bar.update(task, completed=done, total=total, description=f"{what}: {label[-50:]}")
+
+        yield update

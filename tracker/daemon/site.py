@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-
-from starlette.routing import BaseRoute
+from typing import TYPE_CHECKING
 
 from tracker.app.answers import Answers
 from tracker.app.live import LiveApp
 from tracker.daemon.plan import Plan
 from tracker.web.api.guard import Access
 from tracker.web.site import site_routes
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
 
 
 def routes(
