@@ -10,7 +10,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Unpack
 
 from tracker.app.library_types import (
-    Amount,
     Asked,
     BadQuestion,
     Cheapest,
@@ -123,9 +122,11 @@ class Prices:
         found, now = report.compared, report.left.now
         remarks = tuple(compared.remarks(report))
         if found is None:
-            sides = [side.rows[0] if side.rows else None for side in (report.left, report.right)]
-            ways = [None if row is None else _way(row, now) for row in sides]
-            return Comparison(now, None, None, *ways, None, False, (), remarks)
+            one_way, other_way = (
+                _way(side.rows[0], now) if side.rows else None
+                for side in (report.left, report.right)
+            )
+            return Comparison(now, None, None, one_way, other_way, None, False, (), remarks)
         one, other = compared.rows(report)
         return Comparison(
             now, compared.verdict(found), str(found.winner), _way(one, now), _way(other, now),
@@ -149,7 +150,7 @@ def _question(name: str, asked: Mapping[str, Any], **more: object) -> Question:
     return Question.of(name, **{key: value for key, value in given.items() if value is not None})
 
 
-def _hours(hours: Mapping[str, Amount] | None) -> Sequence[str] | None:
+def _hours(hours: object) -> Sequence[str] | None:
     if hours is None:
         return None
     if not isinstance(hours, Mapping) or not hours:

@@ -11,7 +11,7 @@ from tracker.app import App, NothingRecorded, questions
 from tracker.app.asked import BadQuestion
 from tracker.app.questions import answer_on as answer_on
 from tracker.app.questions import look as look
-from tracker.cli import completing, render
+from tracker.cli import completing, launching, render
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_ONLY_STALE, EXIT_USAGE, Exit
 from tracker.cli.options import (
     CommaList,
@@ -92,6 +92,10 @@ job_options: Callable[[F], F] = stack(
 @top_option(DEFAULT_TOP)
 @click.option("--explain", "explain", is_flag=True, help="The lines of each bill.")
 @click.option("--verify", is_flag=True, help="Ask the leading offers' providers again first.")
+@click.option(
+    "--as", "tool", type=click.Choice(("skypilot", "dstack", "runpodctl", "vastai")),
+    help="Print what launches the best offer that this tool can; launches nothing.",
+)  # fmt: skip
 @filter_options
 @output_option
 @click.pass_obj
@@ -103,6 +107,9 @@ def cheapest(obj: dict[str, Any], /, job: str | None, **options: Any) -> None:
     """
     app = App(obj["config"])
     refuse_all_with_top(options["show_all"])
+    if options["tool"]:
+        launching.refuse(options)
+        options |= {"top": None, "show_all": True}
     wanted, filters = wanted_job(app, job, options), filters_from(options)
     try:
         report = _answer(app, wanted, filters, options)
@@ -118,7 +125,10 @@ def cheapest(obj: dict[str, Any], /, job: str | None, **options: Any) -> None:
         raise Exit(EXIT_USAGE, str(error)) from None
     except BadQuestion as error:
         raise usage(error) from None
-    _print(report, verdicts, options)
+    if options["tool"]:
+        launching.print_launch(report, verdicts, options["tool"], app.catalogue)
+    else:
+        _print(report, verdicts, options)
     if not report.rows:
         from tracker.report.filters import nothing_left
 

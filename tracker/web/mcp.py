@@ -134,7 +134,7 @@ def _text(value: str | float) -> str:
 def _tool(name: str) -> types.Tool:
     properties = {key: _schema(key, one) for key, one in QUESTIONS[name].items()}
     schema = {"type": "object", "properties": properties, "additionalProperties": False}
-    required = [key for key in ("left", "right") if key in properties]
+    required: list[str] = [key for key in ("left", "right") if key in properties]
     if name == "estimate":
         required.append("job")
     if required:
