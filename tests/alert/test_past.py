@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 
@@ -14,6 +16,7 @@ from tracker.alert.evaluate import Evaluation, evaluate
 from tracker.alert.looks import looks_of, steady_looks
 from tracker.alert.past import Seen, look_back
 from tracker.alert.rules import Rule
+from tracker.domain.offer import Market, NativePrice, PriceUnit, Terms
 from tracker.domain.rule import Health
 from tracker.store.engine import read_connection
 from tracker.store.series.single import Polled
@@ -90,6 +93,22 @@ def test_a_drop_is_looked_back_at_from_each_look(world: World) -> None:
     seen = past(world, wanted, 40 * 60 - 59)
     assert [told(one) for one in seen.found] == then
     assert {sample[1] for sample in then[24:]} != {None}
+
+
+def test_what_is_sold_by_the_month_costs_whole_months(world: World) -> None:
+    wanted, then = rule("cost(H100) < 500"), []
+    for turn, price in enumerate(["600", "599.99", "450", "450", "700"]):
+        month = NativePrice(Decimal(price), "USD", PriceUnit.MACHINE_MONTH)
+        plain = offer("h1", "1", market=Market.MONTHLY, terms=Terms(commitment_hours=730))
+        listed = replace(plain.listed, price=month)
+        price_of = month.machine_hour(Decimal(1), Decimal(1))
+        sold = replace(plain, listed=listed, price=price_of)
+        world.poll(5 * turn, [sold])
+        then.append(told(world.look(wanted, 5 * turn)))
+    seen = past(world, wanted, 25)
+    assert [told(one) for one in seen.found] == then
+    assert [sides[0] for *_, sides in then] == [Decimal(p) for p in ("600", "599.99", "450", "450",
+                                                                     "700")]  # fmt: skip
 
 
 def test_nothing_is_looked_at_twice_where_nothing_changed(world: World) -> None:

@@ -116,7 +116,7 @@ def _quotes(
     by_slug = {one.source: one for one in sources}
     offers = offers_by_id(connection, {int(track.offer_ids[0]) for track in tracks})
     monthly = {o.offer_id for o in offers.values() if o.price_unit in _BY_MONTH}
-    natives = native_prices(connection, monthly) if monthly else {}
+    natives = native_prices(connection, monthly, ()) if monthly else {}
     fields = (*_KIND, *(f for of, f in _KIND_IF_FILTERED.items() if getattr(rule.filters, of)))
     for track in tracks:
         offer = offers[int(track.offer_ids[0])]
