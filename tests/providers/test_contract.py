@@ -108,6 +108,7 @@ def test_facts_are_complete(provider: Provider[Any]) -> None:
     assert facts.website.startswith("https://") or provider.name == "pricebook"
     assert set(facts.default_tiers) <= set(facts.tiers)
     assert (facts.key_variable is None) == (facts.key == "none")
+    assert bool(facts.key_adds) == (facts.key == "optional"), "say what the key would add"
     assert facts.verified
     assert facts.terms
     assert provider.every >= facts.min_every
