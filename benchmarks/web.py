@@ -189,6 +189,7 @@ async def put(address: str, load: Load, seconds: float) -> Timings:
         await asyncio.gather(
             *(ask(path, start + i / load.per_second) for i, path in enumerate(paths))
         )
+    print(f"asked: {load.name}", flush=True)
     return Timings(load, took, errors, time.perf_counter() - start)
 
 

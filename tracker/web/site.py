@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from starlette.routing import BaseRoute, Mount
+from starlette.types import ASGIApp
 
 from tracker.app.answers import Answers
 from tracker.web.api.app import Service, make_api
@@ -21,4 +23,12 @@ def site_routes(
     """
     service = Service(answers, access, limits or Limits())
     pages = Guard(make_pages(answers), access, limits)
-    return [Mount("/api", make_api(service)), Mount("/", pages)]
+    return [_Whole("/api", make_api(service)), _Whole("/", pages)]
+
+
+class _Whole(Mount):
+    """A mount of every address that begins so, whatever is in the rest: line ends too."""
+
+    def __init__(self, path: str, app: ASGIApp) -> None:
+        super().__init__(path, app)
+        self.path_regex = re.compile(self.path_regex.pattern, re.DOTALL)

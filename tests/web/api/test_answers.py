@@ -17,6 +17,7 @@ from tests.cli.harness import filled, polled, record, run
 from tests.support.offers import make_offer
 from tests.support.pg import TestServer
 from tests.web.api.served import Client, client
+from tracker.app.live import LiveApp
 from tracker.web.api import models
 
 
@@ -172,10 +173,19 @@ def test_many_who_ask_the_same_make_one_answer(
         made.append(given)
         return real(*given)
 
+    marks = []
+    read = LiveApp.mark
+
+    def marked(app: LiveApp) -> Any:
+        marks.append(app)
+        return read(app)
+
     monkeypatch.setitem(views.VIEWS, "offers", counted)  # type: ignore[arg-type]
+    monkeypatch.setattr(LiveApp, "mark", marked)
     answers = asking.at_once(["/api/v1/offers?min_vram=1"] * 20)
     assert {answer.status_code for answer in answers} == {200}
     assert len({answer.text for answer in answers}) == len(made) == 1
+    assert len(marks) <= 1
 
 
 def test_nothing_that_matches_is_an_answer(market: tuple[str, Client]) -> None:

@@ -115,7 +115,8 @@ def test_huge_windows(served: str, query: str) -> None:
 
 def test_raw_bytes_that_are_no_address(served: str) -> None:
     for path in (
-        "/api/v1/%ff%fe", "/api/v1/jobs/%00", "/api/v1/jobs/..%2f..%2fetc%2fpasswd",
+        "/api/v1/%ff%fe", "/api/v1/jobs/a%0Ab", "/api/v1/jobs/%00",
+        "/api/v1/jobs/..%2f..%2fetc%2fpasswd",
         "/api//v1/jobs", "/api/v1/cheapest?%ff=%fe", "/api/v1/jobs/" + "x" * 900,
     ):  # fmt: skip
         assert httpx.get(f"{served}{path}", timeout=30).status_code in (400, 404), path

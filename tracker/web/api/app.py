@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import re
 import time
@@ -49,6 +50,7 @@ class Service:
     utc_now: Callable[[], datetime] = lambda: datetime.now(UTC)
     keeper: Keeper = field(default_factory=Keeper)
     _marked: tuple[float, Hashable] | None = None
+    _marking: asyncio.Future[Hashable] | None = None
     _waiting: int = 0
 
     @functools.cached_property
@@ -69,14 +71,28 @@ class Service:
             self._waiting -= 1
 
     async def mark(self) -> Hashable:
-        """The state of the database, not older than MARK_HOLDS_S."""
+        """The state of the database, not older than MARK_HOLDS_S; one reads it for all who ask."""
         if self._marked is None or time.monotonic() - self._marked[0] > MARK_HOLDS_S:
-            reading = getattr(self.answers().app, "mark", None)
-            if reading is None:
-                return None
-            asked = time.monotonic()
-            self._marked = (asked, await self.work(reading))
+            if self._marking is None:
+                self._marking = asyncio.ensure_future(self._read_mark())
+                self._marking.add_done_callback(self._mark_is_read)
+            return await asyncio.shield(self._marking)
         return self._marked[1]
+
+    async def _read_mark(self) -> Hashable:
+        reading = getattr(self.answers().app, "mark", None)
+        if reading is None:
+            return None
+        began = time.monotonic()
+        # Not behind the questions that are worked out: every answer waits for this.
+        found = await anyio.to_thread.run_sync(reading, abandon_on_cancel=True)
+        self._marked = began, found
+        return self._marked[1]
+
+    def _mark_is_read(self, done: asyncio.Future[Hashable]) -> None:
+        self._marking = None
+        if not done.cancelled():
+            done.exception()  # looked at: whoever asked may have gone
 
     async def answer(
         self, name: str, given: Iterable[tuple[str, str]], request: Request
