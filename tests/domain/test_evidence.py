@@ -281,6 +281,26 @@ def test_sixteen_gpus_on_two_machines_are_not_twice_as_fast_as_eight() -> None:
     assert eight / 2 < sixteen < eight
 
 
+def test_weights_are_divided_where_that_is_faster_unless_the_job_says_how() -> None:
+    """A model that barely fits whole has room for one short sequence at a time; divided, for many:
+    more tokens must not take less time than fewer."""
+    h200 = "H200-SXM-141GB"
+
+    def on_four(seq_len: int, more: str = "") -> Decimal:
+        text = FULL.replace('tokens = "50M"', 'samples = "10k"')
+        job = job_of(text.replace("seq_len = 2048", f"seq_len = {seq_len}{more}"))
+        found = evidence.find(job, h200, 4, catalogue()).hours
+        assert isinstance(found, RuntimeEstimate)
+        return found.hours
+
+    taken = [on_four(seq_len) for seq_len in (128, 256, 512, 768, 896, 1024, 2048)]
+    assert taken == sorted(taken)
+    for seq_len in (128, 512):
+        told = [on_four(seq_len, f'\nsharding = "{how}"') for how in ("ddp", "fsdp")]
+        assert on_four(seq_len) == min(told)
+    assert on_four(512, '\nsharding = "ddp"') > Decimal("1.5") * on_four(512)
+
+
 def test_requests_are_divided_among_small_machines_and_no_copy_spans_them() -> None:
     job = replace(job_of(SERVE), gpus_needed=4, count_given=True)
     apart = evidence.find(job, H100, 4, catalogue(), per_machine=1).hours

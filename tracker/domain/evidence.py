@@ -282,10 +282,25 @@ def _answer(
         return carried
 
     workload = task.workload
-    found = ask(workload)
-    if isinstance(found, DoesNotFit) and isinstance(workload, Training) and gpus > 1:
-        return ask(replace(workload, sharding=Sharding.FSDP)) if task.sharding_open else found
-    return found
+    if task.sharding_open and isinstance(workload, Training) and gpus > 1:
+        workload = _sharded(workload, estimator, gpu, gpus, link)
+    return ask(workload)
+
+
+def _sharded(
+    job: Training, estimator: Estimator, gpu: str, gpus: int, link: Link
+) -> Training:  # fmt: skip
+    """*job* with its weights divided among the GPUs where it must be, or is faster for it: one
+    that barely fits has no room for more than a sequence at a time."""
+    divided = replace(job, sharding=Sharding.FSDP)
+    whole = estimator.estimate(job, gpu, gpus, link)
+    if isinstance(whole, NotPossible):
+        return job
+    if isinstance(whole, Estimate):
+        other = estimator.estimate(divided, gpu, gpus, link)
+        if not isinstance(other, Estimate) or other.hours >= whole.hours:
+            return job
+    return divided
 
 
 def anchor(job: Job, gpu: str, gpus: int, catalogue: Catalogue) -> tuple[str, RuntimeHours] | None:

@@ -94,8 +94,8 @@ class Task:
     """A workload, and how to read what is said of it.
 
     ``units``: how many of what there are, by which a rate becomes hours. ``service_hours``: it
-    runs so long, whatever its speed. ``sharding_open``: it is divided only where it must be.
-    ``reference_open``: the measurement that it is known by is in the job's hours.
+    runs so long, whatever its speed. ``sharding_open``: it is divided where it must be, or is
+    faster. ``reference_open``: the measurement that it is known by is in the job's hours.
     """
 
     kind: str
