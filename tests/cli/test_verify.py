@@ -83,7 +83,7 @@ def test_typed_prices_are_checked_by_asking_their_seller(shop: Shop, database_ur
     book = [
         make_offer("book-h100", "1.5", source="pricebook", seller="runpod", gpu=H100, tier="secure",
                    extras=extras),
-        make_offer("book-lambda", "1.75", source="pricebook", seller="lambda", gpu=A100,
+        make_offer("book-corner", "1.75", source="pricebook", seller="corner-shop", gpu=A100,
                    extras=extras),
     ]  # fmt: skip
     record(database_url, polled("pricebook", book))
@@ -92,8 +92,8 @@ def test_typed_prices_are_checked_by_asking_their_seller(shop: Shop, database_ur
     verdicts = {v["provider"]: v for v in answer["verified"] if v["gpu"] != "A100-SXM-80GB"}
     assert verdicts["runpod"]["outcome"] == "replaced"
     assert answer["rows"][0]["total_usd"] == "6", "a price of one's own stays"
-    lambdas = [v for v in answer["verified"] if v["provider"] == "lambda"]
-    assert [(v["outcome"], v["reason"]) for v in lambdas] == [
+    corner = [v for v in answer["verified"] if v["provider"] == "corner-shop"]
+    assert [(v["outcome"], v["reason"]) for v in corner] == [
         ("unchecked", "there is nobody to ask")
     ]
 
