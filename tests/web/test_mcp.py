@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -209,3 +210,32 @@ def test_it_ends_when_its_input_ends() -> None:
         [COMMAND, "mcp"], stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_without_its_library_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "tracker.web.mcp")
+    monkeypatch.setitem(sys.modules, "mcp_types", None)
+    done = run("mcp")
+    assert done.code == 2
+    assert "pip install 'gpucost[mcp]'" in done.complaint
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_while_its_input_is_open(number: int) -> None:
+    with subprocess.Popen(
+        [COMMAND, "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        hello = {
+            "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+                "protocolVersion": "2025-06-18", "capabilities": {},
+                "clientInfo": {"name": "test", "version": "1"},
+            },
+        }  # fmt: skip
+        process.stdin.write(json.dumps(hello).encode() + b"\n")
+        process.stdin.flush()
+        assert b"gpucost" in process.stdout.readline()
+        process.send_signal(number)
+        assert process.wait(30) == 128 + number
+        assert b"Traceback" not in (process.stderr.read() if process.stderr else b"")

@@ -44,7 +44,7 @@ class Asked(NamedTuple):
     gpu: Gpu
 
     @property
-    def count(self) -> int:
+    def gpus(self) -> int:
         """GPUs of a machine."""
         return int(self.row.offer.gpu_count)
 
@@ -117,7 +117,7 @@ def _skypilot(asked: Asked) -> Launch:
     if by_id and _word(offer.native_id):
         lines.append(f'  instance_type: "{offer.native_id}"')
     else:
-        lines.append(f"  accelerators: {_sky_gpu(asked)}:{asked.count}")
+        lines.append(f"  accelerators: {_sky_gpu(asked)}:{asked.gpus}")
         unsaid += _form(asked)
     lines.append(f"  use_spot: {str(asked.spot).lower()}")
     if asked.disk_gb:
@@ -155,7 +155,7 @@ def _dstack(asked: Asked) -> Launch:
     ]
     if asked.gpu.vram_gb:
         lines.append(f"    memory: {asked.gpu.vram_gb}GB")
-    lines.append(f"    count: {asked.count}")
+    lines.append(f"    count: {asked.gpus}")
     lines.append(f"  disk: {asked.disk_gb}GB.." if asked.disk_gb else "  disk: 1GB..")
     return _file(lines, [*_unsaid(asked, region), *_where(asked), *_form(asked)], "")
 
@@ -199,7 +199,7 @@ def _runpodctl(asked: Asked) -> Launch:
         raise CannotLaunch(f"is of the tier {offer.tier}, for which runpodctl has no option")
     words_ = [
         "runpodctl", "pod", "create", "--name", _name(asked.job), "--gpu-id", offer.native_id,
-        "--gpu-count", str(asked.count), "--cloud-type", offer.tier.upper(),
+        "--gpu-count", str(asked.gpus), "--cloud-type", offer.tier.upper(),
         *(["--container-disk-in-gb", str(asked.disk_gb)] if asked.disk_gb else []),
         "--image", IMAGE,
     ]  # fmt: skip
@@ -258,7 +258,7 @@ def _comments(asked: Asked, command: str) -> Iterator[str]:
     offer, bill = asked.row.offer, asked.row.bill
     many = f"{bill.machines} machines with " if bill.machines > 1 else ""
     yield _comment(
-        f"{asked.job.name}: {many}{asked.count} x {offer.gpu_key}, {offer.provider}, "
+        f"{asked.job.name}: {many}{asked.gpus} x {offer.gpu_key}, {offer.provider}, "
         f"{str(offer.market).replace('_', ' ')}, {offer.tier}; offer {ref(offer.key)}"
     )
     stale = ", stale" if asked.row.stale else ""

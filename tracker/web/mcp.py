@@ -8,6 +8,9 @@ at most MAX_CHARACTERS long: what is cut is counted (``cut``).
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
@@ -50,9 +53,9 @@ _LEFT_OUT = frozenset(
 )  # fmt: skip
 
 
-def make_server(answers: Answers) -> Server[Any]:
-    """The server, without a transport."""
-    limiter = anyio.CapacityLimiter(AT_ONCE)
+def make_server(answers: Answers, limiter: anyio.CapacityLimiter | None = None) -> Server[Any]:
+    """The server, without a transport. *limiter* counts the questions being answered."""
+    limiter = limiter or anyio.CapacityLimiter(AT_ONCE)
 
     async def list_tools(_ctx: Any, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_tool(name) for name in TOOLS])
@@ -70,10 +73,30 @@ def make_server(answers: Answers) -> Server[Any]:
 
 
 async def serve_stdio(answers: Answers) -> None:
-    """Answer on standard input and output until the input ends."""
-    server = make_server(answers)
+    """Answer on standard input and output until the input ends, or SIGTERM or SIGINT comes."""
+    limiter = anyio.CapacityLimiter(AT_ONCE)
+    server = make_server(answers, limiter)
+    loop, ends = asyncio.get_running_loop(), set[asyncio.Task[None]]()
+
+    def end(number: int) -> None:
+        if ends:
+            os._exit(128 + number)
+        ends.add(loop.create_task(_end(number, limiter)))
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end, number)
     async with stdio_server() as (read, write):
         await server.run(read, write, server.create_initialization_options())
+
+
+async def _end(number: int, limiter: anyio.CapacityLimiter) -> None:
+    """End the process once what is being answered is: a database of our own ends with it.
+
+    A thread waits for the input and cannot be told to stop; it would keep the process.
+    """
+    for _ in range(AT_ONCE):
+        await limiter.acquire_on_behalf_of(object())
+    os._exit(128 + number)
 
 
 def call(answers: Answers, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
