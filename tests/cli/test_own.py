@@ -143,6 +143,7 @@ def test_people_get_every_line_with_its_way() -> None:
         (("--runs", "1e-30"), "--runs: a machine used for less than a second"),
         (("--grid", "90000"), "--grid: 90000 must be from 0 to 2000 g per kWh"),
         (("--gpu", "A100"), "name one of A100-PCIE-40GB, A100-PCIE-80GB"),
+        (("--gpu", "A100-SLICE"), "--gpu: A100-SLICE is no whole GPU; name one"),
         (("--gpu", "H1000"), "unknown GPU 'H1000'"),
         (("--gpu", "L40S-48GB"), "no hours given for L40S-48GB"),
         (("--provider", "nobody"), "no provider is called 'nobody'"),
@@ -154,6 +155,12 @@ def test_what_cannot_be_is_refused_in_one_line(argv: tuple[str, ...], said: str)
     answer = run("own", "bert-large", *MACHINE, *argv)
     assert answer.code == 2
     assert said in answer.complaint
+
+
+def test_gpus_that_nobody_rents_out_are_named() -> None:
+    answer = run("own", "bert-large", *MACHINE, "--rent-gpu", "RTX4090")
+    assert "Of RTX4090 nothing is to be rented: it is left out." in answer.out
+    assert "is to be rented" not in run("own", "bert-large", *MACHINE, "--rent-gpu", "H100").out
 
 
 def test_nothing_to_rent_ends_with_3_and_the_costs_of_owning() -> None:

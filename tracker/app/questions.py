@@ -14,7 +14,7 @@ from tracker.app import kept
 from tracker.app.asked import BadQuestion
 from tracker.app.jobs import MAX_JOB_BYTES, job_names
 from tracker.domain.job import Job, JobError, is_slice
-from tracker.domain.job_download import Downloads
+from tracker.domain.job_download import Downloads, check_pace
 from tracker.domain.job_text import parse_hours
 from tracker.domain.pareto import Goal
 from tracker.domain.set_up_time import Download
@@ -75,11 +75,17 @@ def _downloading(job: Job, options: Mapping[str, Any]) -> Job:
         if known is None:
             raise BadQuestion("assume_network", "nothing is downloaded; give {download} GB")
         known = known._replace(assumed_mbps=assumed)
+        try:
+            check_pace(known, "")
+        except JobError as error:
+            raise BadQuestion("assume_network", str(error).removeprefix(": ")) from None
     return replace(job, download=known)
 
 
 def readable(name: str, app: App) -> None:
     """Refuse a path that is no ordinary small file before anybody reads it. Raises JobError."""
+    if not name.strip():
+        raise JobError("no job is named: give a job's name or a job file")
     try:
         found = Path(name).expanduser().stat()
     except (OSError, ValueError, RuntimeError) as error:

@@ -167,6 +167,9 @@ def remarks(report: OwnReport) -> Iterator[str]:
     )
     runs = report.kwh_per_month / work.runs
     yield f"Energy: {plain(report.kwh_per_month, 1)} kWh a month{kg}; {plain(runs, 3)} kWh a run."
+    asked = [side for side in report.sides[: len(report.sides) // 2] if side.filters.gpus]
+    if asked and report.rented and not any(side.rows for side in asked):
+        yield f"Of {', '.join(asked[0].filters.gpus)} nothing is to be rented: it is left out."
     for rented in report.rented:
         name = f"{rented.row.offer.provider} {rented.row.offer.gpu_key}"
         for part in rented.month.partial:

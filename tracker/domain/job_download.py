@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from tracker.domain.exact import plain
-from tracker.domain.job_fields import JobError, known_keys, read_amount, read_number
+from tracker.domain.job_fields import MAX_HOURS, JobError, known_keys, read_amount, read_number
 from tracker.domain.set_up_time import Download, set_up_time
 
 MAX_GB = Decimal(10) ** 6  # a petabyte on every machine
@@ -43,7 +43,21 @@ def downloads_from_toml(data: Mapping[str, Any]) -> Downloads:
     sizes = Download(*(read_amount(data, size, MAX_GB, _WHERE) for size in _SIZES))
     if not sizes.total_gb:
         raise JobError(f"download: nothing is downloaded; give {' or '.join(_SIZES)}")
-    return Downloads(sizes, _mbps(data))
+    found = Downloads(sizes, _mbps(data))
+    check_pace(found, f"{_WHERE}assumed_mbps")
+    return found
+
+
+def check_pace(downloads: Downloads, where: str) -> None:
+    """Refuse a bandwidth to assume that takes years: it is in another unit. Raises JobError."""
+    if downloads.assumed_mbps is None:
+        return
+    hours = set_up_time(downloads.sizes, downloads.assumed_mbps).hours
+    if hours is not None and hours > MAX_HOURS:
+        raise JobError(
+            f"{where}: {plain(downloads.sizes.total_gb)} GB at {downloads.assumed_mbps:g} Mbit/s "
+            f"take {hours:.3g} h, more than ten years; give Mbit/s"
+        )
 
 
 def _mbps(data: Mapping[str, Any]) -> Decimal | None:
