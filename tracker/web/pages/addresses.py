@@ -16,7 +16,8 @@ class Address(NamedTuple):
     """An address taken apart.
 
     ``question`` holds what is asked of the answers, ``own`` what only the page knows (what is
-    drawn, a what-if). ``tidy``: nothing in it was left empty, as fields of a form are.
+    drawn, a what-if); names are as the questions spell them. ``tidy``: nothing in it was left
+    empty, as fields of a form are.
     """
 
     path: str
@@ -26,26 +27,26 @@ class Address(NamedTuple):
 
     def value(self, name: str) -> str:
         """The text of a parameter as it was given, for the field of a form; "" for none."""
-        return ",".join(text for spelt, text in self.question if _name(spelt) == name)
+        return ",".join(text for spelt, text in self.question if spelt == name)
 
     def href(self, **changes: str | None) -> str:
         """The address with other values of some parameters; None leaves one out."""
         kept = [
             (name, text)
             for name, text in (*self.question, *self.own.items())
-            if _name(name) not in changes
+            if name not in changes
         ]
         return written(self.path, [*kept, *((k, v) for k, v in changes.items() if v is not None)])
 
     def to(self, path: str, question: str) -> str:
         """The address of another page with what is asked here, as far as it can be asked there."""
         known = QUESTIONS[question]
-        return written(path, [pair for pair in self.question if _name(pair[0]) in known])
+        return written(path, [pair for pair in self.question if pair[0] in known])
 
     def form(self, api: str, name: str, form: str, leave_out: Iterable[str] = ()) -> str:
         """The address of the same answer for programs."""
         out = frozenset(leave_out)
-        kept = [pair for pair in self.question if _name(pair[0]) not in out]
+        kept = [pair for pair in self.question if pair[0] not in out]
         return written(f"{api}/{name}", [*kept, ("format", form)])
 
 
@@ -64,7 +65,7 @@ def parsed(
         elif name in own and name not in known:
             mine[name] = text
         else:
-            asked.append((spelt, text))
+            asked.append((name, text))
     return Address(path, asked, mine, tidy)
 
 

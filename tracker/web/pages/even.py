@@ -81,6 +81,8 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
         points = _trail(over_time, report.left.now)
         values["trail"] = points
         values["plane"] = _plane(report.compared, [(x, y) for _, x, y in points])
+    elif over_time.steps:
+        values["sentence"] = "Now there is no offer of both; what was is below."
     if report.compared is None and not over_time.steps:
         values["empty"] = Empty(
             "There is no offer of both. Ask for prices, or name two other GPUs below:",
@@ -100,7 +102,7 @@ def _with_pair(address: Address) -> Address:
 def _comparable(address: Address) -> list[tuple[str, str]]:
     known = QUESTIONS["compare"]
     return [pair for pair in address.question
-            if pair[0].lower().replace("-", "_") in known and pair[0] != "since"]  # fmt: skip
+            if pair[0] in known]  # fmt: skip
 
 
 def _formats(asked: Asked, address: Address) -> list[tuple[str, str]]:

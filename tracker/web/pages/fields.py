@@ -55,7 +55,7 @@ def _field(name: str, parameter: Parameter, address: Address) -> Field:
     value = address.value(name)
     kind = "checkbox" if parameter.kind == "boolean" else "select" if parameter.choices else "text"
     if kind == "checkbox":
-        given = any(spelt.lower().replace("-", "_") == name for spelt, _ in address.question)
+        given = any(known == name for known, _ in address.question)
         value = "true" if given and value.lower() not in ("0", "false", "no") else ""
     choices = tuple(_choices(parameter, value)) if kind == "select" else ()
     return Field(

@@ -30,10 +30,15 @@ def fill_providers(asked: Asked, values: dict[str, Any]) -> None:
     values |= {"formats": _formats(asked, "providers"), "rows": [], "never": [], "remark": None}
     question = Question.parsed("providers", asked.address.question)
     report = asked.site.answers.providers(question)
-    rows = [
-        _provider(row, report.now) for row in report.rows() if row["provider"] not in report.never
+    every = report.rows()
+    rows = [_provider(row, report.now) for row in every if row["provider"] not in report.never]
+    # Settings are the user's: what is wrong with them may quote one.
+    never = [
+        (row["provider"], asked.site.answers.app.redactor(row["problem"] or "not asked yet"))
+        for row in every
+        if row["provider"] in report.never
     ]
-    values |= {"rows": rows, "never": list(report.never), "as_of": report.now}
+    values |= {"rows": rows, "never": never, "as_of": report.now}
     late = [row["provider"] for row in rows if row["stale"]]
     values["remark"] = (
         f"Stale: {', '.join(late)}. Ask again with gpucost poll; gpucost doctor looks why."
@@ -72,6 +77,8 @@ def _state(row: Mapping[str, Any]) -> str:
     state = str(row["last_status"])
     if row["stale"] and row["last_ok_at"] is not None:
         state += ", stale"
+    if row.get("retired"):
+        state += ", retired"
     if row["unchanged_since"] is not None:
         state += f", unchanged since {row['unchanged_since']:%Y-%m-%d}"
     return state

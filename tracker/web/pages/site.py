@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import logging
 import mimetypes
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache, partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -39,6 +40,7 @@ PAGE_HEADERS: Mapping[str, str] = {
     ),
     "cross-origin-opener-policy": "same-origin",
 }
+AT_ONCE = 4  # pages that are made at the same time: each may hold a connection
 STATIC = ("chart.js", "icon.svg", "page.js", "style.css", "uPlot.iife.min.js", "uPlot.min.css")
 
 
@@ -92,8 +94,17 @@ def page_routes(answers: Callable[[], Answers], *, api: str = "/api/v1") -> list
     """The addresses of the pages."""
     from tracker.web.pages.kinds import KINDS
 
-    def endpoint(kind: PageKind) -> Callable[[Request], Response]:
-        return lambda request: _answer(Site(answers(), api), kind, KINDS, request)
+    @cache
+    def limiter() -> anyio.CapacityLimiter:
+        return anyio.CapacityLimiter(AT_ONCE)
+
+    def endpoint(kind: PageKind) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            site = Site(answers(), api)
+            make = partial(_answer, site, kind, KINDS, request)
+            return await anyio.to_thread.run_sync(make, limiter=limiter())
+
+        return answer
 
     routes: list[BaseRoute] = [Route(kind.path, endpoint(kind), methods=["GET"]) for kind in KINDS]
     return [*routes, Route("/static/{name}", _static, methods=["GET"])]
