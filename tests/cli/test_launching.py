@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 from collections.abc import Iterator
 from decimal import Decimal
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.cli.harness import A100, H100, Result, filled, polled, run
 from tests.support.offers import make_offer
 from tests.support.pg import TestServer
+from tracker.app import App
+from tracker.app.answers import Answers, Question
 from tracker.domain.offer import Market, Offer, Terms
+from tracker.report.cheapest import CheapestReport
+from tracker.report.launching import TOOLS, CannotLaunch, launch
+from tracker.report.shapes.texts import visible
 
 DISK = Terms(disk_included_gb=Decimal(1000))
 
@@ -151,3 +159,49 @@ def test_what_is_refused(words: list[str], code: int, part: str) -> None:
     assert done.code == code, done.err
     assert part in done.err.splitlines()[-1]
     assert done.out == ""
+
+
+@pytest.fixture(scope="module")
+def report(url: str) -> CheapestReport:
+    answers = Answers(App(env={"GPUCOST_DATABASE_URL": url}))
+    return answers.cheapest(Question.of("cheapest", job="bert-large", market="any", tier="any"))
+
+
+_CATALOGUE = App(env={}).catalogue
+_KEYS = {"name", "resources", "num_nodes", "type", "nodes", "commands", "backends", "regions",
+         "instance_types", "spot_policy", "max_price"}  # fmt: skip
+_WORDS = st.text(max_size=12) | st.sampled_from(
+    ["x\nrun: rm", "$(id)", "a: b", "'", "no", "-n", "\x1b[", "4711/1", "p5.48xlarge", "secure"]
+)
+
+
+@given(
+    index=st.integers(0, 20), native_id=_WORDS, region=_WORDS, tier=st.none() | _WORDS,
+    name=_WORDS, tool=st.sampled_from(sorted(TOOLS)),
+)  # fmt: skip
+@settings(max_examples=150)
+def test_no_word_of_a_provider_becomes_a_command(
+    report: CheapestReport, index: int, native_id: str, region: str, tier: str | None, name: str,
+    tool: str,
+) -> None:  # fmt: skip
+    """Ids, regions and tiers are anybody's text; in the file they are text, or not there."""
+    row = report.rows[index % len(report.rows)]
+    row = row._replace(offer=row.offer._replace(
+        native_id=native_id, region=region, tier=row.offer.tier if tier is None else tier,
+    ))  # fmt: skip
+    job = dataclasses.replace(report.job, name=name)
+    try:
+        text = launch(row, job, _CATALOGUE.gpu(row.offer.gpu_key), tool).text
+    except CannotLaunch:
+        return
+    assert all(visible(line) == line for line in text.split("\n"))
+    if tool in ("skypilot", "dstack"):
+        found = yaml.safe_load(text)
+        assert set(found) <= _KEYS
+        assert isinstance(found["name"], str)
+        return
+    for line in text.splitlines():
+        words = [] if line.startswith("#") else shlex.split(line)
+        assert words[:3] in ([], ["runpodctl", "pod", "create"], ["vastai", "search", "offers"],
+                             ["vastai", "create", "instance"])  # fmt: skip
+        assert native_id not in words[:3]

@@ -180,7 +180,7 @@ def _sky_gpu(asked: Asked) -> str:
 
 def _file(lines: list[str], unsaid: list[str], last: str) -> Launch:
     begun = next(i for i, line in enumerate(lines) if not line.startswith("#"))
-    said = [f"# Not said: {line}." for line in unsaid]
+    said = [_comment(f"Not said: {line}.") for line in unsaid]
     whole = [*lines[:begun], *said, *lines[begun:], *([last] if last else [])]
     return Launch("\n".join(whole) + "\n", tuple(unsaid))
 
@@ -246,7 +246,7 @@ def _times(asked: Asked) -> Iterator[str]:
 
 
 def _command(lines: list[str], asked: Asked, unsaid: list[str]) -> Launch:
-    said = [f"# Not said: {line}." for line in unsaid]
+    said = [_comment(f"Not said: {line}.") for line in unsaid]
     image = f"# Put your container's image in the place of {IMAGE}."
     return Launch("\n".join([*_comments(asked, ""), *said, image, *lines]) + "\n", tuple(unsaid))
 
