@@ -104,7 +104,7 @@ def test_every_answer_has_the_security_headers(url: str, tmp_path: Path, path: s
 
 def test_other_machines_need_the_token(url: str, tmp_path: Path) -> None:
     with client(url, tmp_path, Access(TOKEN), address=OTHERS) as asking:
-        for path in ("/api/v1/jobs", "/cheapest?job=bert-large"):
+        for path in ("/api/v1/jobs", "/?job=bert-large"):
             got = asking.ask(path)
             problem(got, 401, "token")
             assert got.headers["www-authenticate"].startswith("Bearer")

@@ -103,7 +103,7 @@ class Service:
         offset = _offset(own.get("offset"), name)
         answers = self.answers()
         question = Question.parsed(name, asked, self.utc_now())
-        key = (answers, name, tuple(sorted(asked)), form, offset)
+        key = (answers, name, tuple(asked), form, offset)
 
         def make() -> tuple[bytes, dict[str, str]]:
             view = VIEWS[name](answers, question, offset)
