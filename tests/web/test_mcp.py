@@ -27,7 +27,7 @@ from tracker.report.shapes.texts import json_text
 mcp = pytest.importorskip("mcp", reason="needs gpucost[mcp]")
 from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: E402
 
-from tracker.web.mcp import MAX_CHARACTERS, MAX_ROWS, TOOLS, bounded, make_server  # noqa: E402
+from tracker.web.mcp import MAX_CHARACTERS, MAX_POINTS, MAX_ROWS, TOOLS, bounded, make_server  # noqa: E402
 
 COMMAND = Path(sys.executable).with_name("gpucost")
 CALLS: dict[str, dict[str, Any]] = {
@@ -117,6 +117,16 @@ def test_the_figures_are_those_of_the_command_line(
         (r["offer"], r["total_usd"]) for r in told["rows"]
     ]
     assert found["excluded"] == told["excluded"]
+
+
+def test_a_long_history_keeps_its_newest_points(answers: Answers) -> None:
+    asked = {"job": "bert-large", "since": "10d", "bucket": "1h"}
+    found = ask(answers, "history", asked).structured_content
+    starts = [row["start"] for row in found["rows"]]
+    assert starts == sorted(starts)
+    assert 0 < len(starts) <= MAX_POINTS
+    assert found["cut"]["rows"] + len(starts) >= 240 * len(found["series"])
+    assert max(row["usd"] is not None for row in found["rows"][-len(found["series"]) :])
 
 
 def test_nothing_that_matches_is_an_answer_that_says_why(answers: Answers) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import click
@@ -19,6 +18,8 @@ def mcp(obj: dict[str, Any]) -> None:
     An assistant starts it by itself, once it is told of the command. Its tools (cheapest, history,
     compare, estimate, offers, providers) only read. It ends when its input ends.
     """
+    import asyncio
+
     from tracker.app.answers import Answers
     from tracker.telemetry import setup_logging
 

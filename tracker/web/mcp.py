@@ -29,6 +29,7 @@ from tracker.web.api.problems import refusal
 from tracker.web.api.views import VIEWS, View
 
 MAX_ROWS = 50
+MAX_POINTS = 200  # of history
 MAX_CHARACTERS = 60_000
 AT_ONCE = 4  # questions that are answered side by side
 _BESIDE = 12  # rows of the lists beside the ranking
@@ -123,6 +124,8 @@ def answer(answers: Answers, name: str, arguments: Mapping[str, Any]) -> dict[st
         raise BadQuestion("top", f"at most {MAX_ROWS} rows at once; filter instead")
     view = _estimate(answers, question) if name == "estimate" else VIEWS[name](answers, question, 0)
     rows = texts.plain([_slim(row) for row in view.rows])
+    if name == "history":  # by time, not series by series: what is cut is the oldest of all
+        rows.sort(key=lambda row: row["start"])
     document = {
         "schema_version": texts.SCHEMA_VERSION,
         "provenance": provenance(view, question.now),
@@ -263,7 +266,7 @@ def bounded(
         if isinstance(value, list) and len(value) > _BESIDE:
             cut[key] = len(value) - _BESIDE
             document[key] = value[:_BESIDE]
-    kept = rows[-MAX_ROWS * 4 :] if newest else rows[: MAX_ROWS * 4]
+    kept = rows[-MAX_POINTS:] if newest else rows[:MAX_ROWS]
     while True:
         if len(kept) < len(rows):
             cut[name] = len(rows) - len(kept)
