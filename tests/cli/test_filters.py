@@ -226,4 +226,6 @@ def test_only_stale_matches_is_exit_4(ages: str, monkeypatch: pytest.MonkeyPatch
         assert answer.complaint == "only stale prices match; poll again, or --include-stale"
         assert run(*command, "--include-stale").code == 0
     # A stale offer that would not match anyhow is no reason to poll again.
+    late = run("cheapest", "--hours", "A100=10", "--deadline", "9")
+    assert (late.code, late.complaint) == (3, "no offer matches")
     assert run("offers", "--gpu", "A100", "--min-vram", "200").code == 3

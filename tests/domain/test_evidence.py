@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
@@ -299,6 +300,23 @@ def test_weights_are_divided_where_that_is_faster_unless_the_job_says_how() -> N
         told = [on_four(seq_len, f'\nsharding = "{how}"') for how in ("ddp", "fsdp")]
         assert on_four(seq_len) == min(told)
     assert on_four(512, '\nsharding = "ddp"') > Decimal("1.5") * on_four(512)
+
+
+@pytest.mark.parametrize("limit", ['concurrency = 2\nrequests = "1M"', "requests = 2"])
+def test_gpus_beyond_the_requests_under_way_have_nothing_to_do(limit: str) -> None:
+    """Eight copies do not do two requests at once any sooner than two copies."""
+    job = job_of(SERVE.replace('requests = "1M"', limit + "\ntensor_parallel = 1"))
+    two, eight = (evidence.find(job, A100, gpus, catalogue()).answer for gpus in (2, 8))
+    assert isinstance(two, Estimate)
+    assert isinstance(eight, Estimate)
+    assert eight.hours == two.hours
+    assert "6 of 8 GPUs are left over" in eight.notes
+
+
+def test_few_requests_take_as_long_as_one_of_them() -> None:
+    few, fewer = (job_of(re.sub(r"requests = .*", f"requests = {n}", SERVE)) for n in (64, 1))
+    many, single = hours(few, H100).hours, hours(fewer, H100).hours
+    assert single <= many < 64 * single
 
 
 def test_requests_are_divided_among_small_machines_and_no_copy_spans_them() -> None:

@@ -86,11 +86,7 @@ class CheapestReport(NamedTuple):
     goal: Goal = Goal.CHEAPEST
     unbeaten: tuple[Row, ...] = ()  # cheapest first; ``rank`` 0: not among the rows
     slices: tuple[Row, ...] = ()  # the cheapest parts of GPUs, ranked among themselves alone
-
-    @property
-    def only_stale(self) -> bool:
-        """Nothing fresh is left, but stale offers would match."""
-        return not self.rows and self.excluded[STALE] > 0
+    only_stale: bool = False  # nothing fresh is left, but stale offers would do
 
 
 def cheapest_report(
@@ -134,6 +130,11 @@ def cheapest_report(
     best_of_all = costing.unbeaten(bounded) if pareto else ()
     figures = frozenset(_figures(one, job) for one in best_of_all)
     rows = _marked(rows, figures)
+    only_stale = False
+    if not bounded and selection.excluded[STALE]:  # is there a stale one that can run it?
+        asked = filters._replace(include_stale=True)
+        with_stale = select(offers, asked, catalogue, now, shelves=shelves)
+        only_stale = bool(costing.bounded(with_stale))
     return CheapestReport(
         job=job,
         filters=filters,
@@ -146,6 +147,7 @@ def cheapest_report(
         excluded=selection.excluded,
         goal=goal,
         unbeaten=_marked(_placed(best_of_all, rows, costing, now), figures),
+        only_stale=only_stale,
     )
 
 

@@ -65,10 +65,8 @@ def estimate(
     best: tuple[float, int, Serving] | None = None
     reason = ""
     for size in _sizes(job, gpus, link):
-        copies = gpus // size
         room = most_sequences(job, gpu, size)
-        wanted = room if job.concurrency is None else min(room, job.concurrency / copies)
-        sequences = max(1.0, wanted)
+        copies, sequences = _spread(job, gpus // size, room)
         if check_memory and room < 1:
             continue
         state = _within_latency(job, rates(job, gpu, peak, c, size, link), sequences)
@@ -86,6 +84,20 @@ def estimate(
     if job.request_rate is not None and job.request_rate > rate * job.utilisation:
         return _too_slow(job, job.request_rate, gpu, gpus, rate)
     return _estimate(job, gpu, gpus, calibration, rate, copies, state, peak, compute, c)
+
+
+def _spread(job: Inference, copies: int, room: float) -> tuple[int, float]:
+    """The copies that have something to do, and the sequences at once in each of them.
+
+    No more sequences are under way than ``concurrency`` allows, or than there are requests.
+    """
+    at_once = float(job.concurrency) if job.concurrency is not None else None
+    if job.request_rate is None:
+        at_once = job.requests if at_once is None else min(at_once, job.requests)
+    if at_once is not None:
+        copies = max(1, min(copies, int(at_once)))
+        room = min(room, at_once / copies)
+    return copies, max(1.0, room)
 
 
 def _sizes(job: Inference, gpus: int, link: Link) -> Iterator[int]:
