@@ -7,6 +7,7 @@ import pytest
 from tests.support.catalogue import catalogue
 from tests.support.estimating import FAMILY, HPC, LORA, SERVE, Shipped
 from tracker.domain.job_mistakes import mistakes
+from tracker.domain.job_text import job_from_text
 
 HEAD = 'name = "mine"\n[workload]\n'
 
@@ -20,6 +21,12 @@ def named(text: str) -> list[str]:
 )
 def test_a_job_without_mistakes_has_none(text: str) -> None:
     assert mistakes(text, catalogue(), Shipped()) == []
+
+
+def test_a_byte_order_mark_is_no_mistake() -> None:
+    text = "\ufeffname = 'a'\n[hours]\nH100 = 3\n"
+    assert mistakes(text, catalogue(), Shipped()) == []
+    assert job_from_text(text, catalogue()).name == "a"
 
 
 def test_every_mistake_of_a_job_with_hours() -> None:

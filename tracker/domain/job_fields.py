@@ -14,6 +14,7 @@ from tracker.domain.texts import unstorable
 MAX_HOURS = Decimal(10 * 365 * 24)  # ten years: beyond that it is a unit error
 MAX_GPUS_NEEDED = 100_000
 MAX_TEXT = 2000
+BOM = "\ufeff"  # what some editors begin a text file with
 
 
 class JobError(Exception):

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from tracker.domain.job import GpuCatalogue, JobError
+from tracker.domain.job_fields import BOM
 from tracker.domain.job_text import job_from_toml
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def mistakes(
     left out, and the others are looked at.
     """
     try:
-        data = tomllib.loads(text, parse_float=Decimal)
+        data = tomllib.loads(text.removeprefix(BOM), parse_float=Decimal)
     except (ValueError, ArithmeticError, RecursionError) as error:
         return [f"not TOML: {error}"]
     found: list[str] = []

@@ -18,6 +18,7 @@ from tracker.domain.job import (
     is_slice,
 )
 from tracker.domain.job_fields import (
+    BOM,
     JobError,
     hours_at,
     known_keys,
@@ -79,7 +80,7 @@ def job_from_text(
     import tomllib
 
     try:
-        data = tomllib.loads(text, parse_float=Decimal)
+        data = tomllib.loads(text.removeprefix(BOM), parse_float=Decimal)
     except (ValueError, ArithmeticError, RecursionError) as error:
         raise JobError(f"not TOML: {error}") from None
     return job_from_toml(data, catalogue, knowledge)
