@@ -211,7 +211,7 @@ def remarks(report: MonthReport) -> Iterator[str]:
     if report.bill.lower_bound:
         yield "The hours of some jobs are lower bounds: so is the bill."
     for note in report.bill.notes:
-        yield f"{note[0].upper()}{note[1:]}."
+        yield f"{note}."  # begins with the names of jobs
     for one in report.jobs:
         yield from _of_job(one)
     yield (
