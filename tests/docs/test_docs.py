@@ -109,8 +109,9 @@ def test_every_command_that_is_mentioned_exists(page: Path) -> None:
 def test_every_command_is_shown_in_the_documentation() -> None:
     scripts = "\n".join(b.text for page in PAGES for b in blocks(page) if b.run)
     shown = set(re.findall(r"^gpucost ([a-z]+)", scripts, re.MULTILINE))
-    # The demo brings an embedded server of its own: tests/cli/test_demo.py runs it.
-    assert shown | {"demo"} == COMMANDS.keys()
+    # The demo brings an embedded server of its own and serve answers until it is stopped:
+    # tests/cli/test_demo.py and tests/cli/test_serve.py run them.
+    assert shown | {"demo", "serve"} == COMMANDS.keys()
 
 
 def test_every_setting_is_documented() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support.catalogue import catalogue
 from tests.support.offers import make_offer, offer
+from tracker.domain.gpu import Gpu
 from tracker.domain.money import to_micro_usd
 from tracker.domain.offer import Market, Offer
 from tracker.domain.quality import (
@@ -64,6 +65,23 @@ def test_the_band_of_an_h100(price: str, market: Market, held: bool) -> None:
 def test_the_band_is_per_gpu() -> None:
     assert not judge([offer("55.04", gpu_count=Decimal(8))]).held
     assert gates(judge([offer("55.04", gpu_count=Decimal(1))])) == [Gate.BAND]
+
+
+@pytest.mark.parametrize(
+    ("price", "count", "held"),
+    [
+        ("0.05", "0.125", False),  # below the band of a whole card, as a share may be
+        ("15", "0.5", False),
+        ("15.01", "0.5", True),  # dearer than the dearest whole H100
+        ("60", "4", False),
+        ("60.01", "4", True),
+    ],
+)
+def test_a_slice_costs_no_more_than_the_whole(price: str, count: str, held: bool) -> None:
+    whole = offer(price, gpu_count=Decimal(count))
+    gpu = Gpu("H100-SLICE", "H100", None, None, is_slice=True)
+    result = judge([replace(whole, gpu=gpu)])
+    assert gates(result) == ([Gate.BAND] if held else [])
 
 
 def test_a_person_can_set_the_band() -> None:

@@ -272,9 +272,14 @@ class Gatekeeper:
         return own or self._catalogue.band(o.gpu.family, o.listed.market)
 
     def _band(self, o: Offer) -> str | None:
-        if o.gpu.is_slice:
-            return None  # a share of a card has no band, and is never ranked beside whole cards
         band, usd = self.band(o), o.price_per_gpu.usd
+        if o.gpu.is_slice:
+            # A share has no band of its own, and is never ranked beside whole cards; but none
+            # costs more than the whole.
+            share_usd = o.price.usd / max(o.listed.gpu_count, Decimal(1))
+            if band is None or share_usd <= band[1]:
+                return None
+            return f"${share_usd:.4f} for a slice, above the ${band[1]} of a whole GPU"
         if band is None or band[0] <= usd <= band[1]:
             return None
         return f"${usd:.4f} per GPU-hour is outside the plausible ${band[0]} to ${band[1]}"
