@@ -70,6 +70,8 @@ _MOST_TUNED = Decimal(10) ** 12
 _MOST_TTFT_S = Decimal(60)
 _MOST_TPOT_S = Decimal(2)
 
+_MOST_AT_ONCE = 1_000_000
+
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgbt]?)", re.IGNORECASE)
 _TIMES = {"": 0, "k": 3, "m": 6, "g": 9, "b": 9, "t": 12}
 E = TypeVar("E", bound=StrEnum)
@@ -215,7 +217,7 @@ def _inference(data: Mapping[str, Any], knowledge: Knowledge) -> Task:
         requests=float(requests),
         weights=_word(data, "precision", tuple(BYTES_PER_WEIGHT), "bf16"),
         kv=_word(data, "kv", tuple(BYTES_PER_WEIGHT), "bf16") if "kv" in data else None,
-        concurrency=_whole(data, "concurrency", 1_000_000) if "concurrency" in data else None,
+        concurrency=_at_once(data, None if rate is not None else requests),
         request_rate=None if rate is None else float(rate),
         ttft_seconds=_float(_seconds(data, "ttft_seconds", _MOST_TTFT_S)),
         tpot_seconds=_float(_seconds(data, "tpot_seconds", _MOST_TPOT_S)),
@@ -228,6 +230,14 @@ def _inference(data: Mapping[str, Any], knowledge: Knowledge) -> Task:
     )
     units = {"requests": requests, "tokens": requests * (made or given)}
     return Task("inference", workload, units, service_hours=service)
+
+
+def _at_once(data: Mapping[str, Any], requests: Decimal | None) -> int | None:
+    """Requests under way at once, where something limits them: no more than there are."""
+    said = _whole(data, "concurrency", _MOST_AT_ONCE) if "concurrency" in data else None
+    if requests is None or requests >= (said or _MOST_AT_ONCE):
+        return said
+    return max(1, int(requests))
 
 
 def _requests(data: Mapping[str, Any], rate: Decimal | None) -> tuple[Decimal, Decimal | None]:

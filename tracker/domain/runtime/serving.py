@@ -89,14 +89,11 @@ def estimate(
 def _spread(job: Inference, copies: int, room: float) -> tuple[int, float]:
     """The copies that have something to do, and the sequences at once in each of them.
 
-    No more sequences are under way than ``concurrency`` allows, or than there are requests.
+    No more sequences are under way than ``concurrency`` allows.
     """
-    at_once = float(job.concurrency) if job.concurrency is not None else None
-    if job.request_rate is None:
-        at_once = job.requests if at_once is None else min(at_once, job.requests)
-    if at_once is not None:
-        copies = max(1, min(copies, int(at_once)))
-        room = min(room, at_once / copies)
+    if job.concurrency is not None:
+        copies = max(1, min(copies, job.concurrency))
+        room = min(room, job.concurrency / copies)
     return copies, max(1.0, room)
 
 
