@@ -65,7 +65,7 @@ def test_an_import_and_the_same_once_more(folder: Path, database_url: str) -> No
 def test_a_terminal_sees_how_far_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import io
 
-    from tracker.cli import import_
+    from tracker.cli import render
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
@@ -74,7 +74,7 @@ def test_a_terminal_sees_how_far_it_is(folder: Path, monkeypatch: pytest.MonkeyP
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
-    with import_._progress("importing csv") as progress:
+    with render.long_progress("importing csv") as progress:
         progress(1, 2, "20,000 rows")
     assert "importing csv: 20,000 rows" in screen.getvalue()
 

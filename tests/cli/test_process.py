@@ -83,9 +83,8 @@ def test_estimating_imports_what_it_needs_and_nothing_of_polling(market: str) ->
 @pytest.mark.parametrize(
     ("argv", "code"),
     [
-        (["providers"], 0),
-        (["providers", "-o", "json"], 0),
         (["doctor", "--help"], 0),
+        (["offers"], 0),
         (["cheapest", "bert-large", "--provider", "acmee"], 2),  # known providers are named
     ],
     ids=str,

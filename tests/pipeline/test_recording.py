@@ -160,6 +160,15 @@ def test_a_recording_parses_as_the_live_answer(case: Case) -> None:
         assert recorded.complete == live.complete
 
 
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [("nextPageToken", True), ("page_token", True), ("NextToken", True), ("token", False),
+     ("nextPageTokenSecret", False), ("access_token", False), ("api-key", False)],
+)  # fmt: skip
+def test_where_a_list_goes_on_is_no_credential(name: str, kept: bool) -> None:
+    assert ("v4lue" in strip(f'{{"{name}": "v4lue"}}', [])) is kept
+
+
 @given(st.binary(max_size=200), st.binary(max_size=50))
 def test_any_payload_survives_the_round_trip(body: bytes, request: bytes) -> None:
     payload = Payload("https://api.example/x", body, NOW, "POST",

@@ -24,7 +24,9 @@ _NAMED = (
     r"(?:api|access|private|ssh)[ _-]?key|token|secret|passw(?:or)?d|passphrase|signature"
     r"|credential|authorization|cookie|ip[ _]?addr|hostname"
 )
-_CREDENTIAL = re.compile(_NAMED, re.IGNORECASE)
+# Where a list goes on: no credential, and without it the next page is not known to be the next.
+_PAGE = r"(?:page|next|continuation)[ _-]?(?:page)?[ _-]?token"
+_CREDENTIAL = re.compile(rf"(?!{_PAGE}$)(?:.*)(?:{_NAMED})", re.IGNORECASE | re.DOTALL)
 _FIELD = re.compile(r'"([\w .-]{1,100}+)"\s*:\s*')
 # What a JSON value is made of. A string may be cut off by the end of the text.
 _TOKEN = re.compile(
@@ -88,7 +90,7 @@ def _strip(text: str, known: Redactor) -> str:
 
 @lru_cache(1024)
 def _is_credential(name: str) -> bool:
-    return _CREDENTIAL.search(name) is not None
+    return _CREDENTIAL.match(name) is not None
 
 
 def _without_fields(text: str) -> str:

@@ -92,6 +92,8 @@ def _env_layer(env: Mapping[str, str]) -> dict[str, Any]:
             )
         if table or single:
             layer[name] = {**table, **single}
+    if any(name.startswith(f"{prefix}own{DELIMITER}") for name in lowered):
+        raise SettingsError(f"{PREFIX}OWN: must be a JSON list of objects, in one variable")
     if f"{prefix}own" in lowered:
         try:
             layer["own"] = json.loads(lowered[f"{prefix}own"])
