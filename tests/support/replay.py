@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import operator
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -47,6 +48,15 @@ def json_answer(value: Any, status: int = 200, **headers: str) -> Answer:
     return Answer(json.dumps(value).encode(), status, {"content-type": "application/json"} | extra)
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Who asks may hang up before the answer: that is no news for the tests' own output."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class ReplayServer:
     """Serves on a free loopback port. Unknown paths answer 404; every request is kept.
 
@@ -58,8 +68,7 @@ class ReplayServer:
         self.requests: list[Request] = []
         self._handlers: dict[tuple[str, str], Handler] = {}
         self._recorded: dict[tuple[str, str], list[Payload]] = {}
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler_class())
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), self._handler_class())
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
 
     @property

@@ -6,6 +6,7 @@ Standard library only: the read path of the command line imports this without SQ
 from __future__ import annotations
 
 import errno
+import os
 import re
 from collections.abc import Iterator
 
@@ -193,7 +194,9 @@ def translate(error: BaseException) -> StoreError:
 def from_os_error(error: OSError, what: str) -> StoreError:
     """Return the error for a failed file operation on ``what`` (a path or a description)."""
     reason = (error.strerror or str(error)).lower()
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+    # Copying a tree raises one error for all its files, without a number.
+    of_a_tree = error.errno is None and os.strerror(errno.ENOSPC).lower() in reason
+    if of_a_tree or error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return DiskFull(f"no space left for {what}: free some space and retry")
     if error.errno in {errno.EROFS, errno.EACCES, errno.EPERM}:
         return DatabaseReadOnly(f"cannot write {what}: {reason}; choose another data_dir")

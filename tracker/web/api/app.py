@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import ModuleType
 from typing import Any
 from urllib.parse import urlencode
 
@@ -25,7 +26,7 @@ from tracker.app.asked import BadQuestion, whole
 from tracker.report.shapes import jobs as job_shapes
 from tracker.report.shapes.texts import SCHEMA_VERSION, json_text, plain
 from tracker.store.errors import StoreError
-from tracker.web.api import described, models, writes
+from tracker.web.api import described, models, models_written, writes
 from tracker.web.api.guard import Access, Guard, Limits
 from tracker.web.api.kept import Keeper, Kept
 from tracker.web.api.page import page
@@ -314,7 +315,8 @@ def document(app: FastAPI) -> dict[str, Any]:
             title=app.title, version=app.version, description=app.description,
             routes=app.routes, servers=app.servers,
         )  # fmt: skip
-        kinds = [kind for kind in vars(models).values() if _is_model(kind)]
+        modules = (models, models_written)
+        kinds = [kind for m in modules for kind in vars(m).values() if _is_model(kind, m)]
         _, schemas = models_json_schema(
             [(kind, "serialization") for kind in kinds],
             ref_template="#/components/schemas/{model}",
@@ -331,11 +333,11 @@ def document(app: FastAPI) -> dict[str, Any]:
     return app.openapi_schema
 
 
-def _is_model(kind: object) -> bool:
+def _is_model(kind: object, module: ModuleType) -> bool:
     return (
         isinstance(kind, type)
         and issubclass(kind, BaseModel)
-        and kind.__module__ == models.__name__
+        and kind.__module__ == module.__name__
     )
 
 

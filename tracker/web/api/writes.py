@@ -18,7 +18,7 @@ from tracker.app.asked import BadQuestion
 from tracker.app.standing import Configured
 from tracker.domain.gpu import UnknownGpu
 from tracker.report.shapes.texts import SCHEMA_VERSION, json_text, plain
-from tracker.web.api import described, models
+from tracker.web.api import described, models, models_written
 from tracker.web.api.problems import Refused
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ _MATCHERS = ("rule", "job", "provider", "gpu")
 def add(router: APIRouter, service: Service) -> None:
     """The addresses that change something, on *router*."""
     _add(router, service, "/alerts/silences", "silence", "Keep notices back for a while",
-         models.SilenceAsked, models.SilenceMade, _silence)  # fmt: skip
+         models_written.SilenceAsked, models_written.SilenceMade, _silence)  # fmt: skip
     _add(router, service, "/alerts/{rule}/ack", "acknowledge", "Take note of a firing",
-         models.AckAsked, models.Acked, _acknowledge)  # fmt: skip
+         models_written.AckAsked, models_written.Acked, _acknowledge)  # fmt: skip
     _add(router, service, "/jobs/{name}/measurements", "measure", "Record a run of a job",
-         models.MeasurementAsked, models.MeasurementMade, _measure)  # fmt: skip
+         models_written.MeasurementAsked, models_written.MeasurementMade, _measure)  # fmt: skip
 
 
 def _add(
@@ -99,7 +99,9 @@ def _writing(app: App) -> Iterator[Engine]:
             engine.dispose()
 
 
-def _silence(service: Service, _path: dict[str, str], given: models.SilenceAsked) -> dict[str, Any]:
+def _silence(
+    service: Service, _path: dict[str, str], given: models_written.SilenceAsked
+) -> dict[str, Any]:
     from tracker.report.health import check_providers
     from tracker.store import alerts
     from tracker.store.engine import transaction
@@ -151,7 +153,9 @@ def _gpu(app: App, name: str) -> str:
     return next(iter(keys)) if len(keys) == 1 else name
 
 
-def _acknowledge(service: Service, path: dict[str, str], given: models.AckAsked) -> dict[str, Any]:
+def _acknowledge(
+    service: Service, path: dict[str, str], given: models_written.AckAsked
+) -> dict[str, Any]:
     from tracker.alert.engine import AlertEngine, UnknownRule
     from tracker.store import alerts
 
@@ -175,7 +179,7 @@ def _acknowledge(service: Service, path: dict[str, str], given: models.AckAsked)
 
 
 def _measure(
-    service: Service, path: dict[str, str], given: models.MeasurementAsked
+    service: Service, path: dict[str, str], given: models_written.MeasurementAsked
 ) -> dict[str, Any]:
     from tracker.domain.measurement import UTILISATIONS
 
