@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -9,8 +10,10 @@ from hypothesis import settings
 
 from tests.support.pg import TestServer, running_server
 
-# How long an example takes says more of the machine than of the code.
-settings.register_profile("gpucost", deadline=None)
+# How long an example takes says more of the machine than of the code. Whoever changes what a
+# property is about looks closer: GPUCOST_TEST_EXAMPLES=1000 make pytest
+EXAMPLES = int(os.environ.get("GPUCOST_TEST_EXAMPLES", "40"))
+settings.register_profile("gpucost", deadline=None, max_examples=EXAMPLES)
 settings.load_profile("gpucost")
 
 

@@ -162,7 +162,7 @@ def test_with_little_room_every_sentence_and_every_id_stays() -> None:
 
 
 @given(st.integers(10, 3000), st.integers(1, 30))
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_no_text_is_longer_than_its_channel_takes(limit: int, events: int) -> None:
     contexts = [context(event_id=f"event-{n}") for n in range(events)]
     assert len(made(*contexts, limit=limit).text) <= limit

@@ -88,7 +88,7 @@ all_filters = st.builds(
 
 
 # The connection only reads: examples cannot disturb one another.
-@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(filters=all_filters)
 def test_the_same_is_left_for_the_same_reasons(
     connection: psycopg.Connection[Any], filters: Filters

@@ -113,7 +113,7 @@ worlds = st.lists(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(worlds, st.sampled_from(list(Goal)), st.booleans())
 def test_ranking_and_set_against_billing_everything(
     world: list[dict[str, Any]], goal: Goal, bound: bool

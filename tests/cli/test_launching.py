@@ -179,7 +179,7 @@ _WORDS = st.text(max_size=12) | st.sampled_from(
     index=st.integers(0, 20), native_id=_WORDS, region=_WORDS, tier=st.none() | _WORDS,
     name=_WORDS, tool=st.sampled_from(sorted(TOOLS)),
 )  # fmt: skip
-@settings(max_examples=150)
+@settings(max_examples=50)
 def test_no_word_of_a_provider_becomes_a_command(
     report: CheapestReport, index: int, native_id: str, region: str, tier: str | None, name: str,
     tool: str,

@@ -67,7 +67,7 @@ worlds = st.lists(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=50)
 @given(worlds, st.integers(1, 4), st.sampled_from([Decimal(0), Decimal("0.25")]))
 def test_the_first_rows_are_those_of_the_whole_ranking(
     world: list[dict[str, Any]], top: int, setup: Decimal

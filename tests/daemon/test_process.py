@@ -74,6 +74,7 @@ def test_told_to_stop_it_lets_a_poll_end_and_begins_none(world: World, database_
     assert len(world.asked("beta")) <= asked + 1  # one may have been on its way
 
 
+@pytest.mark.e2e
 def test_a_poll_that_does_not_end_is_dropped_after_the_grace(
     world: World, database_url: str
 ) -> None:
@@ -131,6 +132,7 @@ def test_it_reads_its_configuration_anew(world: World, database_url: str) -> Non
         assert daemon.stop() == 0
 
 
+@pytest.mark.e2e
 def test_an_outage_has_one_line_and_its_end_another(world: World, database_url: str) -> None:
     fail(world.server, "beta", 500)
     with world.daemon() as daemon:
@@ -145,6 +147,7 @@ def test_an_outage_has_one_line_and_its_end_another(world: World, database_url: 
     assert not daemon.lines("alpha: |gamma: ")
 
 
+@pytest.mark.e2e
 def test_a_price_book_alone_is_not_ready_and_who_never_answered_has_metrics(
     world: World, database_url: str
 ) -> None:
@@ -176,6 +179,7 @@ def test_a_price_book_alone_is_not_ready_and_who_never_answered_has_metrics(
         assert daemon.stop() == 0
 
 
+@pytest.mark.e2e
 def test_a_wait_that_a_provider_asks_for_outlives_the_daemon(
     world: World, database_url: str
 ) -> None:
@@ -194,6 +198,7 @@ def test_a_wait_that_a_provider_asks_for_outlives_the_daemon(
     assert len(world.asked("beta")) == 1
 
 
+@pytest.mark.e2e
 def test_a_refused_key_is_not_tried_again_until_there_is_another(
     world: World, database_url: str
 ) -> None:
@@ -219,6 +224,7 @@ def test_a_refused_key_is_not_tried_again_until_there_is_another(
     assert not [text for text in [*everything, *daemon.log] if "-key-" in text]
 
 
+@pytest.mark.e2e
 def test_one_that_drips_delays_nobody(world: World, database_url: str) -> None:
     with Drip() as drip:
         world.configure("poll_deadline_seconds = 4")

@@ -7,6 +7,7 @@ import signal
 import time
 
 import psycopg
+import pytest
 
 from tests.daemon.fleet import sell
 from tests.daemon.test_process import Held
@@ -15,6 +16,8 @@ from tests.support.pg import bindir_of_tests, reachable_folder
 from tests.support.replay import ReplayServer
 from tracker.store import migrate
 from tracker.store.embedded import Embedded
+
+pytestmark = pytest.mark.e2e
 
 
 def test_another_takes_over_when_the_leader_dies(world: World, database_url: str) -> None:

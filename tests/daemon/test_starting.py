@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
+import pytest
 
 from tests.alert.outbox_world import Events, engine_of, statuses
 from tests.daemon.fleet import fail, sell
@@ -69,6 +70,7 @@ def test_one_round_that_nobody_answered(world: World, database_url: str) -> None
     assert (code, polls(database_url, "pricebook", "complete")) == (6, 1)
 
 
+@pytest.mark.e2e
 def test_one_round_beside_a_daemon_does_nothing(world: World) -> None:
     slow = "every_seconds = 3000"
     world.configure(alpha=slow, beta=slow, gamma=slow)

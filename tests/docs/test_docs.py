@@ -17,6 +17,7 @@ from tracker.settings.sources import FIELDS
 SHELLS = {"sh", "bash", "shell", "console"}
 OWN_TESTS = {ROOT / "docs" / "adding-a-provider.md", ROOT / "deploy" / "backup.md"}
 RUN = [page for page in PAGES if page not in OWN_TESTS and any(block.run for block in blocks(page))]
+FIRST = {ROOT / "README.md", ROOT / "docs" / "cli.md"}
 
 # What a reader puts in the place of these.
 DATABASE = "postgresql://user:password@localhost:5432/gpucost"
@@ -44,7 +45,12 @@ def test_every_command_says_whether_it_is_run(page: Path) -> None:
         assert block.language, f"{block}: the block has no language"
 
 
-@pytest.mark.parametrize("page", RUN, ids=_name)
+# The pages people begin with are run by every test run, all others by `make e2e`.
+@pytest.mark.parametrize(
+    "page",
+    [page if page in FIRST else pytest.param(page, marks=pytest.mark.e2e) for page in RUN],
+    ids=_name,
+)
 def test_the_commands_of_a_page_work(
     page: Path, tmp_path: Path, database_url: str, empty_database_url: str
 ) -> None:

@@ -60,6 +60,7 @@ def _ranked(output: str) -> list[tuple[str, str]]:
     return [(family, line) for line, family in rows]
 
 
+@pytest.mark.e2e
 def test_answers_from_live_prices(tmp_path: Path, data_dir: Path) -> None:
     with replaying() as providers:
         code, out, err = _make_run(tmp_path, data_dir, providers)

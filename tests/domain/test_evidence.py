@@ -235,7 +235,7 @@ def test_a_service_runs_its_hours_on_as_many_gpus_as_it_needs() -> None:
 
 @pytest.mark.parametrize("workload", [LORA, FULL, SERVE, HPC], ids=["lora", "full", "serve", "hpc"])
 @given(gpu=st.sampled_from(WHOLE))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_any_gpu_has_hours_within_their_range_or_a_reason(workload: str, gpu: str) -> None:
     job = job_of(workload)
     found = evidence.first_fit(job, gpu, catalogue())

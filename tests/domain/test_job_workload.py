@@ -280,7 +280,7 @@ _SOUND = {
 
 
 @given(drawn=_KINDS_AND_KEYS, gpu=st.sampled_from(["H100-SXM-80GB", "T4-16GB", "MI300X-OAM-192GB"]))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=133, deadline=None)
 def test_whatever_a_workload_says_it_is_a_job_or_one_line(
     drawn: tuple[str, dict[str, object]], gpu: str
 ) -> None:

@@ -54,7 +54,7 @@ runs = st.sampled_from(["0.5", "1", "40", "100", "300"])
 prices = st.sampled_from(["0.5", "1", "2", "3", "8"])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(
     st.lists(st.tuples(runs, prices, st.lists(st.booleans(), min_size=1, max_size=1)),
              min_size=1, max_size=4),
@@ -72,7 +72,7 @@ def test_with_one_server_the_plan_is_the_best_of_all(
     assert cost(month_bill(plan(options))) == best
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(st.lists(st.tuples(runs, prices), min_size=2, max_size=7), prices, prices)
 def test_with_several_it_is_no_worse_than_each_alone_or_all_on_one(
     jobs: list[tuple[str, str]], one: str, other: str

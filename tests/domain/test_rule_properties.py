@@ -80,7 +80,7 @@ forward = traces(FORWARD)
 any_way = traces(ANY_WAY)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=133, deadline=None)
 @given(policies, forward)
 def test_it_does_what_its_whole_history_asks_for(policy: Policy, trace: list[Evaluation]) -> None:
     expected = Oracle(policy, trace).answer()
@@ -162,7 +162,7 @@ def check_notices(events: list[Event], state: State) -> None:
     assert {e.firing_seq for e in ended} <= {e.seq for e in fired}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=66, deadline=None)
 @given(policies, any_way, st.lists(st.integers(0, 80), max_size=3))
 def test_every_firing_has_one_notice_at_most_and_one_end(
     policy: Policy, trace: list[Evaluation], edits: list[int]

@@ -60,7 +60,7 @@ def one_by_one(
     return events
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @pytest.mark.parametrize(
     ("samples", "by"),
     [([*NUMBERS, BAD], step), ([*LABELS, BAD], step_change), ([*FOUND, BAD], step_found)],

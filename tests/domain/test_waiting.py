@@ -79,7 +79,7 @@ _steps = st.lists(
 )
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(_steps, st.integers(min_value=1, max_value=30), st.data())
 def test_every_outcome_is_that_of_one_who_looks_all_the_time(
     pieces: list[tuple[float, int | None]], quarters: int, data: st.DataObject
@@ -91,7 +91,7 @@ def test_every_outcome_is_that_of_one_who_looks_all_the_time(
     assert outcomes(series, starts, wait) == _by_looking(series, starts, wait)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, 100), unique=True, max_size=30), st.integers(1, 40))
 def test_windows_side_by_side_are_the_most_that_there_can_be(hours: list[int], long: int) -> None:
     starts = [START + h * HOUR for h in sorted(hours)]

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.stage import CHEAP, DEAR, RULE, Stage, assert_told_once, staged
+
+pytestmark = pytest.mark.e2e
 
 PATIENT = """every = "1s"
 min_duration = "2s"

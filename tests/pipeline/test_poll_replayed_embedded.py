@@ -8,6 +8,8 @@ import subprocess
 import sys
 from itertools import pairwise
 
+import pytest
+
 from tests.support import clouds
 from tests.support.clouds import FIVE, case, expected_rows, recorded_rows
 from tests.support.fixtures import ROOT
@@ -19,6 +21,7 @@ from tracker.store.embedded import Embedded
 _GPUCOST = "from tracker.cli.main import main; main()"
 
 
+@pytest.mark.e2e
 def test_a_first_poll_on_a_fresh_machine_keeps_every_hosts_pace(server: ReplayServer) -> None:
     with reachable_folder() as folder:
         run = subprocess.run(

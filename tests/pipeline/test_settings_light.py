@@ -106,7 +106,7 @@ def write_toml(file: Path, table: dict[str, Any]) -> None:
 
 
 @hypothesis_settings(
-    max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
 @given(toml=SHARED_TOML, env=SHARED_ENV)
 def test_the_light_reader_agrees_with_the_full_one(

@@ -304,7 +304,7 @@ def test_a_users_price_and_the_fallback_for_the_same_thing_are_two_offers() -> N
     assert not result.rejected
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(["seller", "gpu", "price", "unit", "market", "gpu_count", "valid_as_of",

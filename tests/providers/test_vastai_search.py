@@ -195,7 +195,7 @@ def test_key_is_sent_only_where_there_is_one() -> None:
     assert market.headers == [{"Authorization": "Bearer k1"}] * 2
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     machines=st.lists(
         st.tuples(

@@ -59,7 +59,7 @@ def said(url: str) -> Iterator[str]:
         yield str(error)
 
 
-@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(
     PASSWORD, st.sampled_from(SHAPES), st.sampled_from([str, quote, lambda p: quote(p, safe="")])
 )

@@ -72,6 +72,7 @@ def test_folder_closed_to_the_account_is_refused_and_stays_closed(folder: Path) 
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
 
 
+@pytest.mark.e2e
 def test_long_path_gets_a_short_socket_folder(folder: Path) -> None:
     long = folder / ("d" * 60) / ("e" * 60)
     embedded = embedded_in(long)
@@ -86,6 +87,7 @@ def test_long_path_gets_a_short_socket_folder(folder: Path) -> None:
     assert not socket_dir.exists()
 
 
+@pytest.mark.e2e
 def test_path_with_awkward_characters(folder: Path) -> None:
     with (
         embedded_in(folder / "it's a % \\ & é").running() as url,
@@ -103,6 +105,7 @@ def test_folder_of_another_program_is_left_alone(folder: Path) -> None:
     assert [path.name for path in pgdata.iterdir()] == ["thesis.tex"]
 
 
+@pytest.mark.e2e
 def test_data_of_another_major_version_is_left_alone(folder: Path) -> None:
     with embedded_in(folder).running():
         pass
@@ -244,6 +247,7 @@ def test_root_without_the_right_to_change_its_user(folder: Path) -> None:
         assert "run as an ordinary user" in client.ask("acquire")
 
 
+@pytest.mark.e2e
 @only_root
 def test_root_of_a_container_sees_and_stops_the_server(folder: Path) -> None:
     """Docker's root may not look into processes of other accounts."""

@@ -112,7 +112,7 @@ def open_rows(url: str, source: str) -> list[tuple[Any, ...]]:
 
 
 @settings(
-    max_examples=40,
+    max_examples=20,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

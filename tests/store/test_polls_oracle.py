@@ -112,7 +112,7 @@ def check(url: str, daemons: Daemons, world: list[Step]) -> None:
 
 
 @settings(
-    max_examples=60,
+    max_examples=30,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -181,7 +181,7 @@ def test_nothing_recorded_says_how_to_begin(tmp_path: Path) -> None:
     beside=st.lists(st.integers(), max_size=40),
     newest=st.booleans(),
 )
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_no_answer_is_too_long_and_what_is_cut_is_counted(
     rows: list[str], beside: list[int], newest: bool
 ) -> None:

@@ -193,7 +193,7 @@ def windows(draw: st.DrawFn) -> tuple[float, float]:
 
 
 @settings(
-    max_examples=35,
+    max_examples=20,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

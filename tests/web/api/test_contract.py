@@ -90,7 +90,7 @@ _HOSTILE = st.one_of(
     pairs=st.lists(st.tuples(st.integers(0, 40), _HOSTILE), max_size=4),
     real=st.booleans(),
 )
-@settings(max_examples=40, suppress_health_check=_SLOW)
+@settings(max_examples=15, suppress_health_check=_SLOW)
 def test_hostile_parameters(
     served: str, name: str, pairs: list[tuple[int, str]], real: bool
 ) -> None:
