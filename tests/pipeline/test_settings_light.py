@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import subprocess
 import sys
@@ -166,3 +167,23 @@ def test_the_light_reader_imports_no_pydantic(home: Path) -> None:
 def test_an_unknown_attribute_of_the_package() -> None:
     with pytest.raises(AttributeError, match="nonsense"):
         package.nonsense  # noqa: B018
+
+
+def test_they_agree_on_every_way_to_say_what_one_owns(home: Path) -> None:
+    one = '[{"gpu": "L4-24GB", "usd_per_kwh": 0.3}]'
+    tables = ["", "own = []", "own = 2", "own = [[]]", '[[own]]\ngpu="L4-24GB"\nusd_per_kwh=0.3']
+    owns = [None, "", "[]", "null", "{}", "[1]", "[x", "2", one]
+    energies = [None, "", "null", "[]", '{"pue": 1.2}']
+    for toml, own, below, energy in itertools.product(tables, owns, [None, "", "1"], energies):
+        for deep in (None, "1.1"):
+            (home / "gpucost.toml").write_text(toml, encoding="utf-8")
+            given = {"GPUCOST_OWN": own, "GPUCOST_OWN__X": below, "GPUCOST_ENERGY": energy,
+                     "GPUCOST_ENERGY__PUE__X": deep}  # fmt: skip
+            env = env_of(home, **{name: text for name, text in given.items() if text is not None})
+            refused = []
+            for read in (load_settings, bootstrap):
+                try:
+                    read(env=env)
+                except SettingsError:
+                    refused.append(read.__name__)
+            assert len(refused) in (0, 2), (toml, given, refused)

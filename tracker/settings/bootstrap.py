@@ -46,6 +46,7 @@ def bootstrap(env: Mapping[str, str] | None = None, path: str | Path | None = No
     unknown top-level key: a typo must not silently select another database.
     """
     env = os.environ if env is None else env
+    sources.refuse_deep_variables(env)
     file = sources.config_file(path, env)
     merged = sources.deep_merge(
         {"data_dir": str(sources.default_data_dir(env))},
@@ -86,19 +87,15 @@ def _env_layer(env: Mapping[str, str]) -> dict[str, Any]:
             table = _json_object(f"{PREFIX}{name.upper()}", lowered[prefix + name])
         start = f"{prefix}{name}{DELIMITER}"
         single = {k.removeprefix(start): v for k, v in lowered.items() if k.startswith(start)}
-        if any(DELIMITER in key for key in single):
-            raise SettingsError(
-                f"{PREFIX}{name.upper()}: a key with {DELIMITER} in it needs the file"
-            )
         if table or single:
             layer[name] = {**table, **single}
-    if any(name.startswith(f"{prefix}own{DELIMITER}") for name in lowered):
-        raise SettingsError(f"{PREFIX}OWN: must be a JSON list of objects, in one variable")
     if f"{prefix}own" in lowered:
         try:
             layer["own"] = json.loads(lowered[f"{prefix}own"])
         except ValueError:
-            raise SettingsError(f"{PREFIX}OWN: must be a JSON list of objects") from None
+            layer["own"] = None
+        if not isinstance(layer["own"], list):
+            raise SettingsError(f"{PREFIX}OWN: must be a JSON list of objects")
     return sources.tidy(layer, Path.cwd(), env, f"{PREFIX}DATABASE_URL")
 
 

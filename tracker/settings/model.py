@@ -263,6 +263,7 @@ def _read_secret_files(
 def load(path: str | Path | None = None, env: Mapping[str, str] | None = None) -> Settings:
     """See ``tracker.settings.load_settings``."""
     env = os.environ if env is None else env
+    sources.refuse_deep_variables(env)
     file = sources.config_file(path, env)
     from_file = _read_secret_files(
         sources.toml_layer(file, env), file.parent if file else Path.cwd(), env,

@@ -98,6 +98,22 @@ def toml_layer(file: Path | None, env: Mapping[str, str]) -> dict[str, Any]:
     return tidy(data, file.parent, env, f"{file}: database_url")
 
 
+def refuse_deep_variables(env: Mapping[str, str]) -> None:
+    """Refuse variables that reach deeper than their setting. Raises SettingsError."""
+    for name, value in env.items():
+        key = name.lower().removeprefix(PREFIX.lower())
+        table, *below = key.split(DELIMITER)
+        if value == "" or key == name.lower() or len(below) < _DEPTHS.get(table, len(below) + 1):
+            continue
+        if table == "own":
+            raise SettingsError(f"{PREFIX}OWN: must be a JSON list of objects, in one variable")
+        raise SettingsError(f"{PREFIX}{table.upper()}: a key with {DELIMITER} in it needs the file")
+
+
+# From how many parts below the table's name on a variable means nothing.
+_DEPTHS = {"own": 1, "energy": 2, "aliases": 2}
+
+
 def tidy(
     layer: dict[str, Any], base: Path, env: Mapping[str, str], secret_name: str
 ) -> dict[str, Any]:
