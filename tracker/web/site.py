@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
-from starlette.routing import BaseRoute, Mount
-from starlette.types import ASGIApp
+from starlette.routing import BaseRoute, Router
 
 from tracker.app.answers import Answers
 from tracker.web.api.app import Service, make_api
 from tracker.web.api.guard import Access, Guard, Limits
 from tracker.web.pages.site import make_pages
+from tracker.web.whole import Whole
 
 
 def site_routes(
@@ -23,12 +22,9 @@ def site_routes(
     """
     service = Service(answers, access, limits or Limits())
     pages = Guard(make_pages(answers), access, limits)
-    return [_Whole("/api", make_api(service)), _Whole("/", pages)]
+    return [Whole("/api", make_api(service)), Whole("/", pages)]
 
 
-class _Whole(Mount):
-    """A mount of every address that begins so, whatever is in the rest: line ends too."""
-
-    def __init__(self, path: str, app: ASGIApp) -> None:
-        super().__init__(path, app)
-        self.path_regex = re.compile(self.path_regex.pattern, re.DOTALL)
+def site_app(answers: Callable[[], Answers], access: Access) -> Router:
+    """``site_routes`` as one application."""
+    return Router(site_routes(answers, access))
