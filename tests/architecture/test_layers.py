@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,16 @@ MODULES = sorted([*ROOT.glob("tracker/**/*.py"), *ROOT.glob("providers/**/*.py")
 DOMAIN = [p for p in MODULES if "domain" in p.parts]
 
 
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
 def _imports(path: Path) -> set[str]:
     """Top-level packages that *path* imports anywhere, functions included."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(_tree(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
@@ -66,7 +73,7 @@ def test_each_library_has_one_owner(library: str, owner: str | tuple[str, ...]) 
 
 def _only_for_types(path: Path, library: str) -> bool:
     """Whether *path* imports *library* under ``if TYPE_CHECKING`` alone."""
-    tree = ast.parse(path.read_text())
+    tree = _tree(path)
     guarded = [
         ast.unparse(inner)
         for node in ast.walk(tree)
@@ -98,7 +105,7 @@ def test_no_module_is_much_longer_than_400_lines(path: Path) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_public_name_has_a_docstring(path: Path) -> None:
-    tree = ast.parse(path.read_text())
+    tree = _tree(path)
     if path.name != "__init__.py" or tree.body:
         assert ast.get_docstring(tree), "the module"
     bare = [

@@ -201,6 +201,7 @@ def test_a_bucket_that_cannot_be_reached_is_one_line(
 def test_an_empty_bucket_says_so(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUCOST_DATABASE_URL", database_url)
     with ReplayServer() as server:
-        done = run("import", "gpuhunt", server.url, "--since", "2026-08-14", "--dry-run")
+        window = ("--since", "2026-08-14", "--until", "2026-08-17")
+        done = run("import", "gpuhunt", server.url, *window, "--dry-run")
     assert done.code == 2
     assert "nothing found" in done.complaint
