@@ -138,6 +138,28 @@ def test_stale_prices_are_told_apart_from_none(
         assert run("month", "train.toml=1", "--include-stale").code == 0
 
 
+def test_stale_prices_that_would_not_do_decide_nothing(
+    database_server: TestServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "on_h100.toml").write_text(_job("on_h100", "2").replace("A100", "H100"))
+    late = _job("late", "20") + "[limits]\ndeadline_hours = 10\n"
+    (tmp_path / "late.toml").write_text(late)
+    old = timedelta(days=3).total_seconds() / 60
+    with filled(database_server, polled("acme", [make_offer("a", "1", gpu=A100)], old)) as url:
+        monkeypatch.setenv("GPUCOST_DATABASE_URL", url)
+        # The only offer is stale, and neither job could run on it if it were not.
+        for job in ("on_h100", "late"):
+            answer = run("month", f"{job}.toml=1")
+            assert (answer.code, answer.complaint) == (
+                3,
+                f"no offer for {job}: the bill is without it",
+            )
+            assert run("month", f"{job}.toml=1", "--include-stale").code == 3
+        # Polling again would not help both.
+        assert run("month", "train.toml=1", "late.toml=1").code == 3
+        assert run("month", "train.toml=1", "score.toml=1").code == 4
+
+
 def test_csv_has_a_row_for_each_job() -> None:
     lines = run("month", "train.toml=11", "score.toml=100", "-o", "csv").lines
     assert [line.split(",")[:2] for line in lines[1:]] == [["train", "11"], ["score", "100"]]

@@ -145,7 +145,7 @@ def _one(
     now: datetime,
 ) -> Wanted:
     from tracker.report.costing import Costing
-    from tracker.report.filters import select
+    from tracker.report.filters import STALE, select
     from tracker.report.months import Wanted
 
     one = look(connection, app, job, filters, asked, now)
@@ -155,7 +155,15 @@ def _one(
     )  # fmt: skip
     costing = Costing(one.job, app.catalogue, one.discounts)
     bounded = costing.bounded(selection)
-    return Wanted(one.job, runs, costing, bounded, selection.excluded, one.asked.total)
+    would_do = False
+    if not bounded and selection.excluded[STALE]:  # is there a stale one that can run it?
+        too = one.filters._replace(include_stale=True)
+        would_do = bool(
+            costing.bounded(
+                select(one.asked.offers, too, app.catalogue, now, shelves=one.asked.shelves)
+            )
+        )
+    return Wanted(one.job, runs, costing, bounded, selection.excluded, one.asked.total, would_do)
 
 
 # --- for people and programs ------------------------------------------------------------------

@@ -17,7 +17,6 @@ from tracker.domain.rank import Ranked
 from tracker.domain.recurring import MonthBill, Recurring, month_bill
 from tracker.report.cheapest import Row, row_of
 from tracker.report.costing import Bounded, Costing
-from tracker.report.filters import STALE
 from tracker.report.priced import Priced
 
 # Of the offers by the month those that are cheapest for some job, of each GPU and count.
@@ -25,7 +24,10 @@ _MOST_SHARED = 40
 
 
 class Wanted(NamedTuple):
-    """A job that runs ``runs`` (> 0) times a month, with the offers that could run it."""
+    """A job that runs ``runs`` (> 0) times a month, with the offers that could run it.
+
+    ``stale_would_do``: none of them is fresh enough, and stale ones could.
+    """
 
     job: Job
     runs: Decimal
@@ -33,6 +35,7 @@ class Wanted(NamedTuple):
     bounded: Sequence[Bounded]
     excluded: Counter[str]
     total_offers: int
+    stale_would_do: bool = False
 
 
 class Placed(NamedTuple):
@@ -58,16 +61,12 @@ class MonthReport(NamedTuple):
     alone_usd: Decimal | None
     excluded: Counter[str]
     total_offers: int
+    only_stale: bool = False  # every job without an offer would have one among the stale
 
     @property
     def missing(self) -> tuple[str, ...]:
         """Jobs that no offer can run: the bill is without them."""
         return tuple(one.job.name for one in self.jobs if one.row is None)
-
-    @property
-    def only_stale(self) -> bool:
-        """A job has no offer, and stale ones would match."""
-        return bool(self.missing) and self.excluded[STALE] > 0
 
 
 def month_report(wanted: Sequence[Wanted], now: datetime) -> MonthReport:
@@ -90,6 +89,7 @@ def month_report(wanted: Sequence[Wanted], now: datetime) -> MonthReport:
     for one in wanted:
         excluded |= one.excluded  # the most that any of the jobs leaves out
     bills = [one.alone for one in placed if one.alone is not None]
+    without = [one for one, place in zip(wanted, placed, strict=True) if place.row is None]
     return MonthReport(
         now=now,
         jobs=tuple(placed),
@@ -101,6 +101,7 @@ def month_report(wanted: Sequence[Wanted], now: datetime) -> MonthReport:
         ),
         excluded=excluded,
         total_offers=max((one.total_offers for one in wanted), default=0),
+        only_stale=bool(without) and all(one.stale_would_do for one in without),
     )
 
 
