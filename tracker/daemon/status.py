@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tracker import __version__
@@ -90,9 +90,12 @@ class DaemonStatus:
         return told
 
     def _read(self) -> tuple[list[ProviderHealth], dict[str, StoredStanding]]:
+        settings = self._daemon.plan.app.settings
+        after = timedelta(days=settings.quality.retired_after_days)
         with read_connection(self.database_url(), statement_timeout_s=_TIMEOUT_S) as connection:
             kept = {row.provider: row for row in schedule.standings(connection)}
-            return list(provider_health(connection, datetime.now(UTC))), kept
+            now = datetime.now(UTC)
+            return list(provider_health(connection, now, retired_after=after)), kept
 
     def _hide(self, error: StoreError) -> str:
         return self._daemon.plan.app.redactor.error(error)
