@@ -13,10 +13,12 @@ from sqlalchemy import Engine
 
 from tests.store.worlds import rows
 from tracker.store.engine import make_engine, transaction
+from tracker.store.outbox import Claim, Outbox
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
+LEASE = timedelta(minutes=5)
 
 RULE = "h100-cheaper-than-a100"
 
@@ -120,3 +122,23 @@ def statuses(url: str, channel: str = "hook") -> dict[str, str]:
             (channel,),
         )
     )
+
+
+def claim(
+    outbox: Outbox, channel: str = "hook", *, later: timedelta = timedelta(0), holder: str = "one",
+    **how: Any,
+) -> Claim | None:  # fmt: skip
+    """What *holder* may send to *channel*, *later* than ``NOW``."""
+    return outbox.claim(channel, holder=holder, now=NOW + later, lease=LEASE, **how)
+
+
+def claimed(outbox: Outbox, channel: str = "hook", **how: Any) -> Claim:
+    """The same where there is something to send."""
+    found = claim(outbox, channel, **how)
+    assert found is not None
+    return found
+
+
+def events_of(found: Claim | None) -> list[str]:
+    """Ids of the events in a claim."""
+    return [row.event_id for row in found.rows] if found else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -20,17 +20,6 @@ pytestmark = pytest.mark.anyio
 
 PASSWORD = "apprise-password-77"
 NOTICE = Notice("event-1", "gpucost: it fired", "It fired.\n\nEvent: event-1")
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
-def hook() -> Iterator[Hook]:
-    with Hook() as running:
-        yield running
 
 
 def url_of(hook: Hook, options: str = "") -> str:

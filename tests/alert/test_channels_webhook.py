@@ -8,7 +8,7 @@ import hmac
 import logging
 import socket
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -31,17 +31,6 @@ pytestmark = pytest.mark.anyio
 SECRET = "signing-secret-8d1f"
 NOTICE = Notice("event-1", "gpucost: it fired", "It fired.\n\nEvent: event-1", None,
                 {"events": [{"event_id": "event-1", "kind": "fired"}]})  # fmt: skip
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
-def hook() -> Iterator[Hook]:
-    with Hook() as running:
-        yield running
 
 
 def channel(url: str, *, allow_private: bool = True, **how: Any) -> WebhookChannel:

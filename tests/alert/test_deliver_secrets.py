@@ -32,11 +32,6 @@ PLANTED = (TOKEN, PASSWORD, HMAC, CHAT)
 LAST_ERRORS = "SELECT channel, last_error FROM alert_outbox WHERE last_error IS NOT NULL"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def spellings() -> list[str]:
     encoded = [base64.b64encode(secret.encode()).decode() for secret in PLANTED]
     return [*PLANTED, *encoded]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine
 
-from tests.alert.outbox_world import MINUTE, NOW, Events, engine_of
+from tests.alert.outbox_world import MINUTE, NOW, Events
 from tests.store.worlds import rows
 from tracker.store.outbox import Claim, Outbox
 
@@ -31,12 +29,6 @@ STEPS = st.lists(
     min_size=5,
     max_size=40,
 )
-
-
-@pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
-    with engine_of(database_url) as made:
-        yield made
 
 
 @dataclass
