@@ -16,8 +16,6 @@ STATEMENTS = (
     "ALTER TABLE provider ADD COLUMN floor_built BOOLEAN DEFAULT false NOT NULL",
     # Where retention has taken away the spans before: from there on they tell everything.
     "ALTER TABLE provider ADD COLUMN spans_from timestamptz",
-    # Who sells whose machines: few offers say so, and history asks first whether any does.
-    "CREATE INDEX offer_upstream_idx ON offer (seller_id, upstream) WHERE upstream IS NOT NULL",
     """
 CREATE TABLE floor_key (
     id INTEGER GENERATED ALWAYS AS IDENTITY,
@@ -42,6 +40,8 @@ CREATE TABLE floor_key (
     egress_usd_per_gb NUMERIC,
     fallback BOOLEAN NOT NULL,
     expires_at timestamptz,
+    upstream TEXT,
+    part TEXT,
     CONSTRAINT floor_key_pkey PRIMARY KEY (id),
     CONSTRAINT floor_key_key_key UNIQUE (key),
     CONSTRAINT floor_key_key_check CHECK (octet_length(key) = 16)
@@ -139,6 +139,5 @@ def downgrade() -> None:
     for table in ("import_run", "exchange_rate", "job_estimate", "floor_pack", "floor_now",
                   "price_floor", "floor_key"):  # fmt: skip
         op.execute(f"DROP TABLE {table}")
-    op.execute("DROP INDEX offer_upstream_idx")
     op.execute("ALTER TABLE provider DROP COLUMN spans_from, DROP COLUMN floor_built")
     op.execute("ALTER TABLE offer_now DROP COLUMN floor_id")

@@ -43,7 +43,13 @@ def merged(steps: Iterable[Interval]) -> list[Interval]:
     return result
 
 
-_KEY = "k.gpu_key, k.gpu_count, k.market, k.tier, k.currency, k.fallback, k.expires_at"
+_KEY = (
+    "k.gpu_key, k.gpu_count, k.market, k.tier, k.currency, k.upstream, k.part, k.fallback,"
+    " k.expires_at"
+)
+_PART = "CASE WHEN {0}.is_slice THEN substring({0}.native_id from '[0-9]g[.][0-9]+gb') END"
+_OF_SPANS = _KEY.replace("k.part", _PART.format("o")).replace("k.", "o.")
+_OF_OPEN = _KEY.replace("k.part", _PART.format("n")).replace("k.", "n.")
 _UNTIL = "coalesce(n.seen_until, p.last_ok_at) + p.ttl_seconds * interval '1 second'"
 _FLOOR = f"""
 SELECT {_KEY}, f.valid_from, f.valid_to, f.price_native
@@ -55,12 +61,12 @@ FROM floor_now n JOIN floor_key k ON k.id = n.key_id JOIN provider p ON p.id = k
 WHERE p.slug = %(source)s
 """
 _SPANS = f"""
-SELECT {_KEY.replace("k.", "o.").replace("o.fallback, o.expires_at", "n.fallback, n.expires_at")},
+SELECT {_OF_SPANS.replace("o.fallback", "n.fallback").replace("o.expires_at", "n.expires_at")},
     n.valid_from, n.valid_to, n.price_native
 FROM price_span n JOIN offer o ON o.id = n.offer_id JOIN provider p ON p.id = n.source_id
 WHERE p.slug = %(source)s
 UNION ALL
-SELECT {_KEY.replace("k.", "n.")}, n.valid_from, {_UNTIL}, n.price_native
+SELECT {_OF_OPEN}, n.valid_from, {_UNTIL}, n.price_native
 FROM offer_now n JOIN provider p ON p.id = n.source_id WHERE p.slug = %(source)s
 """
 

@@ -14,6 +14,7 @@ from tests.store.floors import floors_of_spans, stored_floors
 from tests.store.worlds import Fault, Fuse, fused_engine, rows
 from tests.support.offers import A100, H100, at, make_offer, make_poll
 from tracker.domain import floor
+from tracker.domain.gpu import Gpu
 from tracker.domain.offer import Extras, Offer
 from tracker.store import floor_rebuild, floor_rows
 from tracker.store.engine import connect
@@ -22,13 +23,15 @@ from tracker.store.polls import Recorder
 
 @dataclass(frozen=True)
 class Look:
-    """What a poll sees of an offer. Offers of one GPU and currency share a floor."""
+    """What a poll sees of an offer. Offers of one GPU, currency and upstream share a floor, slices
+    if they are of one part of a card, too."""
 
     name: str
     price: str
     currency: str
     expires: int | None  # minutes after the start
     fallback: bool
+    upstream: str | None = None
 
 
 @dataclass(frozen=True)
@@ -46,11 +49,12 @@ class Step:
 
 LOOKS = st.builds(
     Look,
-    name=st.sampled_from("abcd"),
+    name=st.sampled_from(["a", "b", "c", "d", "e 1g.10gb", "f 1g.10gb", "g 2g.20gb", "h"]),
     price=st.sampled_from(["1", "1.5", "1.50", "2", "1.0000001"]),
     currency=st.sampled_from(["USD", "USD", "EUR"]),
     expires=st.sampled_from([None, None, None, 3, 5]),
     fallback=st.sampled_from([False, False, True]),
+    upstream=st.sampled_from([None, None, "deep"]),
 )
 STEPS = st.builds(
     Step,
@@ -64,6 +68,8 @@ STEPS = st.builds(
 )
 WORLDS = st.lists(STEPS, max_size=9)
 
+SLICE = Gpu("H100-SLICE", "H100", None, None, is_slice=True)
+
 Daemons = list[tuple[Recorder, Fuse]]
 _worlds = itertools.count()
 
@@ -75,10 +81,11 @@ def daemons(database_url: str) -> Iterator[Daemons]:
 
 
 def offer_of(look: Look, source: str) -> Offer:
-    gpu = A100 if look.name == "d" else H100
+    gpu = A100 if look.name == "d" else SLICE if look.name[0] in "efgh" else H100
     expires = None if look.expires is None else at(look.expires)
     return make_offer(
         look.name, look.price, source=source, gpu=gpu, currency=look.currency,
+        upstream=look.upstream,
         fx_rate="1" if look.currency == "USD" else "1.1",
         extras=Extras(expires_at=expires, fallback=look.fallback),
     )  # fmt: skip

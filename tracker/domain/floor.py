@@ -1,6 +1,7 @@
 """The cheapest price of offers that are alike: a step function, and what a poll does to it.
 
-Offers share a floor when their bills differ by nothing but the price (``FloorIdentity``). The floor
+Offers share a floor when their bills differ by nothing but the price (``FloorIdentity``), and when
+they may count at the same times. The floor
 is their lowest native price at every moment at which any is known; a step ends where that price
 changes or is not known any more. Two offers at one price make one step.
 
@@ -18,6 +19,7 @@ from decimal import Decimal
 from hashlib import blake2b
 from typing import NamedTuple
 
+from tracker.domain.mig import part_of
 from tracker.domain.offer import Offer, canonical
 
 
@@ -42,14 +44,16 @@ class FloorIdentity(NamedTuple):
     egress_usd_per_gb: Decimal | None
     fallback: bool
     expires_at: datetime | None
+    upstream: str | None = None  # who runs a resold machine: it does not count beside the same one
+    part: str | None = None  # of a card that is divided: it decides the hours
 
     @property
     def digest(self) -> bytes:
         """16 bytes that stand for it in the store."""
-        parts = list(self)
-        if self.expires_at is not None:  # whatever zone it is told in
-            parts[-1] = self.expires_at.astimezone(UTC).isoformat()
-        text = "\x1f".join(map(canonical, parts))
+        at = self.expires_at
+        if at is not None:  # whatever zone it is told in
+            at = at.astimezone(UTC)
+        text = "\x1f".join(map(canonical, self._replace(expires_at=at)))
         return blake2b(text.encode(), digest_size=16).digest()
 
 
@@ -62,7 +66,8 @@ def identity_of(offer: Offer) -> FloorIdentity:
             offer.source, offer.provider, offer.gpu.key, o.gpu_count, o.market, o.tier,
             o.price.unit, o.price.currency, o.price_kind, t.billing_increment_seconds,
             t.minimum_seconds, t.commitment_hours, t.commitment_unknown, t.disk_included_gb,
-            t.disk_usd_per_gb_hour, t.egress_usd_per_gb, x.fallback, x.expires_at,
+            t.disk_usd_per_gb_hour, t.egress_usd_per_gb, x.fallback, x.expires_at, o.upstream,
+            part_of(o.source_id) if offer.gpu.is_slice else None,
         ),
     )  # fmt: skip
 

@@ -9,7 +9,6 @@ be of, the slowest counts.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -26,9 +25,9 @@ from tracker.domain.evidence import (
 from tracker.domain.gpu import Catalogue
 from tracker.domain.gpu_data import GpuSpec
 from tracker.domain.job import GpuCatalogue, Job, NoEstimate, RuntimeEstimate
+from tracker.domain.mig import profile_of
 from tracker.domain.runtime.types import Answer, DoesNotFit, Estimate, Family
 
-_PROFILE = re.compile(r"(?<![0-9])([1-7])g\.(\d{1,3})gb(?![a-z0-9])", re.IGNORECASE)
 _SLICES = 7  # compute slices of a card that MIG divides
 
 NO_SHARE = "sold as a slice whose share of the GPU is not stated"
@@ -47,10 +46,11 @@ def share_of(native_id: str, gpu_count: Decimal) -> Share | None:
     if 0 < gpu_count < 1:
         share = Fraction(gpu_count)
         return Share(share, share)
-    found = _PROFILE.search(native_id)
-    if found is None:
+    profile = profile_of(native_id)
+    if profile is None:
         return None
-    return Share(Fraction(int(found[1]), _SLICES), gb=int(found[2]))
+    slices, gb = profile
+    return Share(Fraction(slices, _SLICES), gb=gb)
 
 
 def runtime_on(

@@ -17,6 +17,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from tracker.domain.gpu import Catalogue
+from tracker.domain.kind import Kind as RentedKind
+from tracker.domain.kind import kind_of
+from tracker.domain.mig import part_of
 from tracker.store.reads import Kind, Shelf, StoredOffer
 
 # Ranked unless the user names markets: what one gets for sure once it is rented. Interruptible
@@ -52,6 +55,7 @@ class Filters(NamedTuple):
     min_disk_gb: Decimal | None = None
     min_network_mbps: Decimal | None = None
     interconnect: str | None = None
+    kinds: tuple[RentedKind, ...] = ()  # of what is rented (domain/kind.py)
     dedicated: bool = False
     ecc: bool = False
     available: bool = False
@@ -146,10 +150,10 @@ def _leave_out_resold(selection: Selection, now: datetime) -> None:
     direct: dict[tuple[object, ...], set[str | None]] = {}
     for o in selection.kept:
         if o.upstream is None and o.source == o.provider and not is_stale(o, now):
-            direct.setdefault(_machine(o, o.provider), set()).add(o.form_factor)
+            direct.setdefault(machine_of(o, o.provider), set()).add(o.form_factor)
     kept = []
     for o in selection.kept:
-        forms = direct.get(_machine(o, o.upstream)) if o.upstream else None
+        forms = direct.get(machine_of(o, o.upstream)) if o.upstream else None
         if forms and (o.form_factor is None or None in forms or o.form_factor in forms):
             selection.excluded[RESOLD] += 1
         else:
@@ -157,8 +161,10 @@ def _leave_out_resold(selection: Selection, now: datetime) -> None:
     selection.kept = kept
 
 
-def _machine(o: StoredOffer, run_by: str | None) -> tuple[object, ...]:
-    return run_by, o.gpu_family, o.vram_gb, o.is_slice, o.gpu_count, o.market
+def machine_of(o: StoredOffer, run_by: str | None) -> tuple[object, ...]:
+    """What two offers of one machine, which *run_by* runs, have in common."""
+    part = part_of(o.native_id) if o.is_slice else None
+    return run_by, o.gpu_family, o.vram_gb, o.is_slice, part, o.gpu_count, o.market
 
 
 def select_kinds(kinds: Mapping[Kind, int], filters: Filters) -> tuple[list[Kind], Counter[str]]:
@@ -190,6 +196,14 @@ def known_at(offer: StoredOffer) -> datetime:
         return offer.seen_at
     # Read as of a past moment, the date may be a later one: that of a price typed once more.
     return min(offer.seen_at, datetime.combine(offer.valid_as_of, time.min, UTC))
+
+
+def rented_kind(offer: StoredOffer) -> RentedKind:
+    """What is rented: a share of a GPU, one, several, a machine or a cluster."""
+    return kind_of(
+        offer.gpu_count, is_slice=offer.is_slice, dedicated=offer.dedicated,
+        family=offer.gpu_family, form_factor=offer.form_factor,
+    )  # fmt: skip
 
 
 def nothing_left(excluded: Counter[str]) -> str:
@@ -306,6 +320,8 @@ def _hardware(f: Filters, catalogue: Catalogue) -> list[Check]:
             return None if word in o.interconnect.lower() else "with another interconnect"
 
         checks.append(link)
+    if f.kinds:
+        checks.append(lambda o: None if rented_kind(o) in f.kinds else "of other kinds")
     if f.dedicated:
         checks.append(
             lambda o: _yes(o.dedicated, "on shared machines", "not stated to be dedicated")

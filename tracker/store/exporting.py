@@ -87,6 +87,7 @@ FLOOR = (
     *_of("o", "number", "gpu_count"),
     *_of("o", "text", "market", "tier", "price_unit", "currency", "price_kind"),
     *_TERMS,
+    *_of("o", "text", "upstream", "part"),
     *_of("o", "flag", "fallback"),
     Column("offer", "text", "encode(f.key, 'hex')"),
     *_of("s", "exact", "price_native"),

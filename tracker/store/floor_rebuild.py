@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import psycopg
 
 from tracker.domain.floor import FloorIdentity
+from tracker.domain.mig import part_of
 from tracker.store import floor_packs
 from tracker.store.arrays import literal
 from tracker.store.floor_rows import key_row, make_keys
@@ -142,7 +143,8 @@ ORDER BY p.offer_id
 _IDENTITY = (
     "seller_id", "gpu_key", "gpu_count", "market", "tier", "price_unit", "currency", "price_kind",
     "billing_increment_seconds", "minimum_seconds", "commitment_hours", "commitment_unknown",
-    "disk_included_gb", "disk_usd_per_gb_hour", "egress_usd_per_gb",
+    "disk_included_gb", "disk_usd_per_gb_hour", "egress_usd_per_gb", "upstream",
+    "CASE WHEN is_slice THEN native_id END",  # its part is read from it
 )  # fmt: skip
 _IDENTITIES_SQL = f"""
 SELECT max(gpu_family), bool_or(is_slice), string_agg(id::text, ' '), {", ".join(_IDENTITY)}
@@ -265,9 +267,12 @@ def _identities(
     cursor.execute(_IDENTITIES_SQL, {"source": source.id, "gpu": gpu_key})
     identities: list[tuple[int, str, bool, FloorIdentity]] = []
     of_offer: dict[int, int] = {}
-    for family, is_slice, ids, seller_id, *rest in cursor.fetchall():
+    for family, is_slice, ids, seller_id, *rest, upstream, native_id in cursor.fetchall():
         of_offer.update(dict.fromkeys(map(int, ids.split(" ")), len(identities)))
-        identity = FloorIdentity._make((slugs[source.id], slugs[seller_id], *rest, False, None))
+        part = None if native_id is None else part_of(native_id)
+        identity = FloorIdentity._make(
+            (slugs[source.id], slugs[seller_id], *rest, False, None, upstream, part)
+        )
         identities.append((seller_id, family, is_slice, identity))
     return identities, of_offer
 

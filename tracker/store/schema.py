@@ -156,12 +156,6 @@ offer = Table(
     _one_of("price_kind", PriceKind),
     _one_of("price_unit", PriceUnit),
     Index("offer_native_id_idx", "native_id"),
-    Index(
-        "offer_upstream_idx",
-        "seller_id",
-        "upstream",
-        postgresql_where=text("upstream IS NOT NULL"),
-    ),
 )
 
 offer_now = Table(

@@ -81,6 +81,8 @@ floor_key = Table(
     Column("egress_usd_per_gb", Numeric),
     _need("fallback", Boolean),
     _instant("expires_at", nullable=True),
+    Column("upstream", Text),
+    Column("part", Text),  # of a GPU that is divided: its MIG profile
     CheckConstraint("octet_length(key) = 16", name="key"),
     Index("floor_key_gpu_key_idx", "gpu_key"),
 )

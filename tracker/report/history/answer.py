@@ -16,7 +16,7 @@ from tracker.report.costing import billable_ways, known_ways
 from tracker.report.discounts import DiscountBook
 from tracker.report.filters import ANY, DEFAULT_MARKETS, Filters, reason_by
 from tracker.report.history.lines import Line, line_of
-from tracker.report.history.resold import read_apart, without_resold
+from tracker.report.history.resold import without_resold
 from tracker.report.history.steps import CostStep, Names, Natives, Piece, by_month, cheapest_steps
 from tracker.report.history.versions import Versions, digest_of, machine_gpus
 from tracker.report.needs import with_needs
@@ -24,7 +24,7 @@ from tracker.store import job_estimates, reads
 from tracker.store.past_offers import as_offer, native_prices, offers_by_id
 from tracker.store.reads import StoredOffer
 from tracker.store.series.keys import Reading, Track, from_micros
-from tracker.store.series.tracks import OfferFilter, OfferIdentity, read_tracks
+from tracker.store.series.tracks import OfferIdentity, read_tracks
 
 if TYPE_CHECKING:
     import psycopg
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 EstimateVersion: TypeAlias = Literal["recorded", "latest"]
 Per: TypeAlias = Literal["gpu", "provider"]
 
-_OF_SINGLE_OFFERS = ("min_ram_gib", "min_vcpus", "interconnect", "dedicated")
+_OF_SINGLE_OFFERS = ("min_ram_gib", "min_vcpus", "interconnect", "kinds", "dedicated")
 
 
 class Question(NamedTuple):
@@ -135,21 +135,16 @@ def _read(
     of_single = any(getattr(filters, name) for name in _OF_SINGLE_OFFERS)
     reason_of = reason_by(filters, catalogue, now)
 
-    def read(sellers: Collection[str] | None, also: OfferFilter | None) -> Reading:
-        def wanted(one: OfferIdentity) -> bool:
-            if also is not None and not also(one):
-                return False
-            return not of_single or reason_of(as_offer(one)) is None
+    def wanted(one: OfferIdentity) -> bool:
+        return reason_of(as_offer(one)) is None
 
-        return read_tracks(
-            connection, start=question.start, end=question.end, now=now, gpu_keys=gpu_keys,
-            sellers=sellers, markets=None if ANY in markets else markets,
-            tiers=filters.tiers if filters.tiers and ANY not in filters.tiers else None,
-            regions=filters.regions or None, countries=filters.countries or None,
-            offer_filter=wanted if of_single or also is not None else None,
-        )  # fmt: skip
-
-    return read_apart(connection, read, filters.providers or None)
+    return read_tracks(
+        connection, start=question.start, end=question.end, now=now, gpu_keys=gpu_keys,
+        sellers=filters.providers or None, markets=None if ANY in markets else markets,
+        tiers=filters.tiers if filters.tiers and ANY not in filters.tiers else None,
+        regions=filters.regions or None, countries=filters.countries or None,
+        offer_filter=wanted if of_single else None,
+    )  # fmt: skip
 
 
 def _first_ids(tracks: Sequence[Track]) -> set[int]:
@@ -221,7 +216,7 @@ def _pieces(
 def _alike(track: Track) -> tuple[Any, ...]:
     """What decides the lines of a track, but for its discount and the estimates."""
     key = track.key
-    return key.gpu_key, key.gpu_count, key.market, key.terms, by_month(track)
+    return key.gpu_key, key.gpu_count, key.part, key.market, key.terms, by_month(track)
 
 
 def _lines(

@@ -67,7 +67,8 @@ def in_order(tracks: Iterable[Track]) -> list[Track]:
 
 
 def _sort_key(track: Track) -> tuple[Any, ...]:
-    return (*_first(track.key), _terms_text(track.key.terms))
+    key = track.key
+    return (*_first(key), key.upstream or "", key.part or "", _terms_text(key.terms))
 
 
 _first = attrgetter(

@@ -24,7 +24,8 @@ class FloorKey(NamedTuple):
     ``source`` was polled (``source_kind``: stream, pricebook, import…), ``seller`` sells.
     ``id`` is that of ``floor_key``; None for a key that was put together from spans. ``terms`` are
     part of it: two offers with other minimums or commitments have two keys. ``fallback``: a list
-    price that stands in where the seller has told none itself.
+    price that stands in where the seller has told none itself. ``upstream`` runs a machine that is
+    resold; ``part`` is the MIG profile of a slice.
     """
 
     id: int | None
@@ -42,6 +43,8 @@ class FloorKey(NamedTuple):
     price_kind: str
     terms: Terms
     fallback: bool
+    upstream: str | None = None
+    part: str | None = None
 
     @property
     def gives_way(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tracker.domain.mig import part_of
 from tracker.domain.terms import Terms
 from tracker.store.series.assemble import in_order, split
 from tracker.store.series.binary import PG_EPOCH_MICROS, read_columns
@@ -75,8 +76,13 @@ _TERMS = Terms.__slots__
 _terms_of = lru_cache(maxsize=1000)(Terms)  # few terms are those of all keys
 GROUPED = (
     "source_id", "seller_id", "gpu_key", "gpu_family", "is_slice", "gpu_count", "market", "tier",
-    "price_unit", "currency", "price_kind", *_TERMS,
+    "price_unit", "currency", "price_kind", *_TERMS, "upstream", "part",
 )  # fmt: skip
+# The part of a slice is read from its own id.
+_OF_OFFERS = ", ".join(
+    f"o.{name}" if name != "part" else "CASE WHEN o.is_slice THEN o.native_id END"
+    for name in GROUPED
+)
 
 
 def span_tracks(
@@ -181,17 +187,17 @@ def keys_of(
     wanted = _where_matches(regions, countries)
     if not len(ids):
         return [], key_of
-    grouped = ", ".join(f"o.{name}" for name in GROUPED)
     rows = fetch(
         connection,
-        f"SELECT {grouped}, o.region, o.country, string_agg(o.id::text, ' ') FROM offer o"
-        f" WHERE o.id = ANY (%(ids)s::bigint[]) GROUP BY {grouped}, o.region, o.country",
+        f"SELECT {_OF_OFFERS}, o.region, o.country, string_agg(o.id::text, ' ') FROM offer o"
+        f" WHERE o.id = ANY (%(ids)s::bigint[]) GROUP BY {_OF_OFFERS}, o.region, o.country",
         {"ids": "{" + ",".join(map(str, ids.tolist())) + "}"},
     )
-    for *identity, region, country, listed in rows:
+    for *identity, native_id, region, country, listed in rows:
         if not wanted(region, country):
             continue
-        at = place.setdefault(tuple(identity), len(place))
+        part = None if native_id is None else part_of(native_id)
+        at = place.setdefault((*identity, part), len(place))
         key_of[np.searchsorted(ids, np.array(listed.split(" "), dtype=np.int64))] = at
     if offer_filter is not None:
         _apply(connection, known_by, ids, key_of, offer_filter)
@@ -239,7 +245,9 @@ def key_from(
     id_: int | None, known_by: dict[int, Seller], columns: Sequence[Any], *, fallback: bool
 ) -> FloorKey:
     """The key of the columns that ``floor_key`` and ``offer`` have in common, in its order."""
-    source_id, seller_id, *rest = columns
+    source_id, seller_id, *rest, upstream, part = columns
     source, seller = known_by[source_id], known_by[seller_id]
     plain, terms = rest[: -len(_TERMS)], _terms_of(*rest[-len(_TERMS) :])
-    return FloorKey._make((id_, source.slug, source.kind, seller.slug, *plain, terms, fallback))
+    return FloorKey._make((
+        id_, source.slug, source.kind, seller.slug, *plain, terms, fallback, upstream, part,
+    ))  # fmt: skip
