@@ -204,6 +204,39 @@ def test_mistakes_in_other_jobs_are_named(workload: str, rest: str, said: str) -
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("model", "gpus", "said"),
+    [
+        ('"Llama 3.1 8B"', 3, "3 does not divide the 32 heads of Llama 3.1 8B; take 1, 2, 4, 8, 16 "
+                              "or 32"),
+        ('"Llama 3.1 8B"', 64, "64 does not divide the 32 heads"),
+        ('"Falcon 7B"', 2, "2 does not divide the 71 heads of Falcon 7B; take 1 or 71"),
+        ('"Phi 4"', 4, "4 neither divides the 10 KV heads of Phi 4 nor is a multiple of them; take "
+                       "1, 2, 5, 10, 20 or 40"),
+    ],
+)  # fmt: skip
+def test_tensor_parallelism_divides_the_heads(model: str, gpus: int, said: str) -> None:
+    with pytest.raises(JobError) as caught:
+        job_of(changed(SERVE, model=model, tensor_parallel=str(gpus)))
+    assert str(caught.value).startswith(f"workload.tensor_parallel: {said}")
+
+
+@pytest.mark.parametrize(
+    ("model", "gpus"),
+    [
+        ('"Llama 3.1 8B"', 8),  # as many as KV heads
+        ('"Llama 3.1 8B"', 16),  # more than KV heads: each is kept twice
+        ('"DeepSeek V3"', 16),  # latent attention has no KV heads to divide
+        ('{ params = "8B" }', 3),  # whose heads nobody said
+    ],
+)
+def test_what_the_usual_software_accepts_is_accepted(model: str, gpus: int) -> None:
+    edited = changed(SERVE, model=model, tensor_parallel=str(gpus))
+    workload = task(job_of(edited))
+    assert isinstance(workload, Inference)
+    assert workload.tensor_parallel == gpus
+
+
 def test_pretraining_takes_more_tokens_than_a_fine_tune() -> None:
     training = changed(LORA, kind='"training"', method='"full"')
     job_of(changed(training, tokens='"15T"'))

@@ -302,6 +302,41 @@ def test_gpus_left_over_are_named() -> None:
     assert "2 of 6 GPUs are left over" in answer.notes
 
 
+def test_a_copy_takes_gpus_that_divide_its_heads() -> None:
+    # 28 heads: vLLM and its like refuse 8 GPUs for one copy, however low the latency asked for.
+    qwen = ModelShape("Qwen2.5-7B", 7.62e9, 28, 3584, 152_064, 28, 4, 18_944)
+    job = Inference(qwen, 1000, 200, concurrency=1)
+    assert _copy_of(of(ESTIMATOR, job, "H100-SXM-80GB", 8)) == 4
+    like = replace(qwen, heads=32)
+    assert _copy_of(of(ESTIMATOR, replace(job, model=like), "H100-SXM-80GB", 8)) == 8
+
+
+def test_where_only_an_uneven_division_fits_it_is_taken_and_said() -> None:
+    falcon = ModelShape("Falcon-7B", 7.22e9, 32, 4544, 65_024, 71, 1, 18_176, gated=False)
+    job = Inference(falcon, 500, 100, requests=1000, weights="fp16")
+    answer = of(ESTIMATOR, job, "V100-SXM-16GB", 2)
+    assert _copy_of(answer) == 2
+    assert any("2 GPUs do not divide the 71 heads evenly" in note for note in answer.notes)
+    roomy = of(ESTIMATOR, job, "H100-SXM-80GB", 2)
+    assert _copy_of(roomy) == 1
+    assert not any("heads" in note for note in roomy.notes)
+
+
+def _copy_of(answer: Estimate) -> int:
+    [step] = [step for step in answer.steps if step.name == "copies"]
+    return int(step.formula.split()[-3])
+
+
+def test_training_with_tensor_parallelism_needs_gpus_that_divide_the_heads() -> None:
+    job = Training(LLAMA, 1e9, 2048, sharding=Sharding.TP, checkpointing=True, batch=1)
+    answer = ESTIMATOR.estimate(job, "H100-SXM-80GB", 6)
+    assert isinstance(answer, NotPossible)
+    assert answer.reason == (
+        "sharding = tp: 6 GPUs cannot divide the 32 heads (8 KV) of Llama-3-8B"
+    )
+    assert isinstance(ESTIMATOR.estimate(job, "H100-SXM-80GB", 8), Estimate)
+
+
 def test_a_measurement_moves_the_others_in_proportion() -> None:
     job = Training(SMALL, 1e9, 2048, batch=4)
     ours = of(ESTIMATOR, job, "A100-SXM-80GB").hours

@@ -54,6 +54,21 @@ def shape_of(data: Mapping[str, Any], knowledge: Knowledge) -> tuple[ModelShape,
     return shape, model.context
 
 
+def divided_among(shape: ModelShape, gpus: int) -> int:
+    """*gpus* of tensor parallelism. Raises JobError where they do not divide the model's heads."""
+    if shape.divides_among(gpus):
+        return gpus
+    counts = [n for n in range(1, shape.heads + 1) if shape.divides_among(n)]
+    among = ", ".join(map(str, counts[:-1])) + (" or " if counts[1:] else "") + str(counts[-1])
+    why = f"does not divide the {shape.heads} heads of {shape.name}"
+    if shape.heads % gpus == 0:
+        why = (
+            f"neither divides the {shape.kv_heads} KV heads of {shape.name} nor is a multiple of "
+            "them"
+        )
+    raise JobError(f"workload.tensor_parallel: {gpus} {why}; take {among}")
+
+
 def _from_numbers(data: Mapping[str, Any]) -> ModelShape:
     from tracker.domain.job_workload import quantity
 

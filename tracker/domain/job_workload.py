@@ -24,7 +24,7 @@ from tracker.domain.job_fields import (
     read_text,
     shown,
 )
-from tracker.domain.job_model import shape_of
+from tracker.domain.job_model import divided_among, shape_of
 from tracker.domain.models import Models
 from tracker.domain.money import parse_decimal
 from tracker.domain.runtime.estimator import Estimator
@@ -222,7 +222,7 @@ def _inference(data: Mapping[str, Any], knowledge: Knowledge) -> Task:
         ttft_seconds=_float(_seconds(data, "ttft_seconds", _MOST_TTFT_S)),
         tpot_seconds=_float(_seconds(data, "tpot_seconds", _MOST_TPOT_S)),
         stack=_word(data, "stack", sorted(STACKS), Stack.OPTIMISED),
-        tensor_parallel=_whole(data, "tensor_parallel", 4096)
+        tensor_parallel=divided_among(model, _whole(data, "tensor_parallel", 4096))
         if "tensor_parallel" in data
         else None,
         weight_only=bool(read_flag(data, "weight_only", W)),

@@ -91,6 +91,18 @@ class ModelShape:
         """Width of the keys (and of the values) of one layer."""
         return self.kv_heads * (self.head_dim or self.width // self.heads)
 
+    def divides_among(self, gpus: int) -> bool:
+        """Whether tensor parallelism over *gpus* gives each as many heads.
+
+        The rule of vLLM, SGLang and TensorRT-LLM: the GPUs divide the heads; they divide the KV
+        heads too, or are a multiple of them, which are then kept more than once. Latent attention
+        has no KV heads to divide, and of a shape that was made up nobody knows.
+        """
+        if self.guessed or gpus == 1:
+            return True
+        even = self.kv_heads % gpus == 0 or gpus % self.kv_heads == 0
+        return self.heads % gpus == 0 and (even or self.kv_values_per_layer is not None)
+
     @property
     def embedding_params(self) -> float:
         """Input and output embedding together: what 4-bit weights leave in 16 bits."""

@@ -158,6 +158,8 @@ def smallest_count(job: Training, vram_gib: float) -> tuple[int, Sharding] | Non
             count = max(2, math.ceil(divided / (room - fixed)))
             if sharding is Sharding.TP:
                 count = 1 << (count - 1).bit_length()
+                if not job.model.divides_among(count):
+                    continue
         if count <= _MOST_GPUS and (found is None or count < found[0]):
             found = count, sharding
     return found

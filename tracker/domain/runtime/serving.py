@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tracker.domain.runtime.calibration import Calibration
 from tracker.domain.runtime.figures import BYTES_PER_WEIGHT, Figures
@@ -64,7 +64,7 @@ def estimate(
     c = calibration.inference(gpu, compute, job.weights, job.stack, kind)
     best: tuple[float, int, Serving] | None = None
     reason = ""
-    for size in _sizes(job, gpus, link):
+    for size in _even(job, gpu, _sizes(job, gpus, link)):
         room = most_sequences(job, gpu, size)
         copies, sequences = _spread(job, gpus // size, room)
         if check_memory and room < 1:
@@ -115,6 +115,17 @@ def _sizes(job: Inference, gpus: int, link: Link) -> Iterator[int]:
     while size <= min(most, 16):
         yield size
         size *= 2
+
+
+def _even(job: Inference, gpu: Figures, sizes: Iterable[int]) -> list[int]:
+    """Those of *sizes* that divide the model's heads; the others only where it fits on no such."""
+    tried = list(sizes)
+    if job.tensor_parallel is not None or job.layer_split:
+        return tried
+    even = [size for size in tried if job.model.divides_among(size)]
+    if any(most_sequences(job, gpu, size) >= 1 for size in even):
+        return even
+    return tried
 
 
 def _within_latency(job: Inference, costs: Rates, sequences: float) -> Serving | None:
@@ -198,6 +209,11 @@ def _estimate(
         notes.append(f"busy {job.request_rate / rate:.0%} of the time at the rate asked for")
     if size * copies < gpus:
         notes.append(f"{gpus - size * copies} of {gpus} GPUs are left over")
+    if not (job.layer_split or job.model.divides_among(size)):
+        notes.append(
+            f"{size} GPUs do not divide the {job.model.heads} heads evenly: where the software "
+            "insists on it, divide the layers instead, which may be slower"
+        )
     if job.model.guessed:
         notes.append("the shape of the model is made up from its number of parameters")
     fitted = f"fitted to {own} rows of {gpu.key}" if own else "fitted to rows of other GPUs"

@@ -50,6 +50,9 @@ def estimate(
     need = held.total * headroom(job)
     if check_memory and (batch == 0 or need > gpu.vram_gib):
         return _does_not_fit(job, gpu, gpus, held, need)
+    if job.sharding is Sharding.TP and not job.model.divides_among(gpus):
+        heads = f"the {job.model.heads} heads ({job.model.kv_heads} KV) of {job.model.name}"
+        return NotPossible(gpu.key, f"sharding = tp: {gpus} GPUs cannot divide {heads}")
     coefficients = calibration.training(gpu, job.precision, job.stack, job.method)
     step = micro_step(job, gpu, peak, coefficients, batch or 1, gpus, link)
     copies = 1 if job.sharding is Sharding.TP else gpus
