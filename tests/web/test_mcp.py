@@ -34,6 +34,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "cheapest": {"job": "bert-large", "gpu": ["H100", "A100"], "market": ["any"], "top": 3},
     "history": {"job": "bert-large", "since": "1d", "gpu": ["H100"]},
     "compare": {"left": "H100", "right": "A100", "job": "bert-large", "egress": 10},
+    "when": {"job": "bert-large", "deadline": "3d", "gpu": ["H100"]},
     "estimate": {"job": "bert-large", "gpu": ["H100", "A100"], "prices": True},
     "offers": {"gpu": ["H100"], "gpus": 1, "top": 2},
     "providers": {},
@@ -100,7 +101,7 @@ def test_each_tool_answers_with_age_basis_and_source(
     assert told["age_seconds"]["most"] >= told["age_seconds"]["least"] >= 0
     assert set(told["sources"]) & {"acme", "hub", "pricebook"}
     assert name == "providers" or set(told["sources"]) <= {"acme", "hub", "pricebook"}
-    if name in {"cheapest", "history", "compare", "estimate"}:
+    if name in {"cheapest", "history", "compare", "when", "estimate"}:
         assert set(told["basis"]) - {"scaled"} == {"published"}
     assert found["cut"] == {} or name in {"history", "providers"}
 

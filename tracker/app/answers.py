@@ -13,86 +13,30 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracker.app import asked, kept, questions
-from tracker.app.asked import BadQuestion, Parameter
+from tracker.app.asked import BadQuestion
 from tracker.app.jobs import ListedJob, job_names, listed_jobs
+from tracker.app.parameters import QUESTIONS
 from tracker.app.past import NOW_ONLY, history_on, versus_on
 from tracker.app.root import App, NothingRecorded
+from tracker.app.waited import Waited, waited_on, waiting_window
 from tracker.app.windows import Window, window_of
 from tracker.domain.job import Job, is_slice
-from tracker.domain.pareto import Goal
 
 if TYPE_CHECKING:
     import psycopg
 
-    from tracker.app.standing import AlertsReport
+    from tracker.app.standing import AlertsReport, SilencesReport
     from tracker.report.cheapest import CheapestReport
     from tracker.report.compare import CompareReport
     from tracker.report.estimates import OnGpu
+    from tracker.report.held import HeldReport
     from tracker.report.history.told import Told
     from tracker.report.history.versus import Versus
     from tracker.report.listing import OffersReport, ProvidersReport
 
 Reading = Callable[[], AbstractContextManager["psycopg.Connection[Any]"]]
 
-_PAST_FILTERS = {name: one for name, one in asked.FILTERS.items() if name not in NOW_ONLY}
-_SINCE = asked.text_parameter("So long ago (12h, 90d, 1y) or a date: 2026-03-01.")._replace(
-    default="90d"
-)
-_VERSION = asked.choice(
-    "Price the past with the hours that were known then, or with those of now.",
-    ("recorded", "latest"), "recorded", "version",
-)  # fmt: skip
-_TOP = {"cheapest": 10, "offers": 25}
-QUESTIONS: Mapping[str, Mapping[str, Parameter]] = {
-    "cheapest": {
-        **asked.JOB, **asked.FILTERS,
-        "compare": asked.list_parameter("Break-even of one GPU against another: H100,A100."),
-        "goal": asked.choice(
-            "What to rank by.", [str(goal) for goal in Goal], str(Goal.CHEAPEST), "goal"
-        ),
-        "top": asked.top_parameter(_TOP["cheapest"]),
-    },
-    "compare": {
-        **asked.JOB, **{k: v for k, v in asked.FILTERS.items() if k != "gpu"},
-        "left": asked.text_parameter("One GPU: H100."),
-        "right": asked.text_parameter("The other one: A100."),
-    },
-    "history": {
-        **asked.JOB, **_PAST_FILTERS,
-        "since": _SINCE,
-        "until": asked.text_parameter("A date, or so long ago. Default: now."),
-        "bucket": asked.text_parameter(
-            "15m, 1h, 6h (what divides a day), 1d, 1w or 1mo. Default: by the window."
-        ),
-        "tz": asked.text_parameter("Whose days and midnights: Europe/Berlin.")._replace(
-            default="UTC"
-        ),
-        "per": asked.choice(
-            "A series for each GPU, or for each provider.", ("gpu", "provider"), "gpu", "series"
-        ),
-        "stat": asked.choice(
-            "The figure of a bucket, over the time that a price is known for.",
-            ("min", "median", "p10", "p90"), "min", "figure",
-        ),
-        "below": asked.number_parameter("For how long it was to be had for less, USD."),
-        "estimate_version": _VERSION,
-    },
-    "versus": {
-        **asked.JOB, **{name: one for name, one in _PAST_FILTERS.items() if name != "gpu"},
-        "left": asked.text_parameter("One GPU: H100."),
-        "right": asked.text_parameter("The other one: A100."),
-        "since": _SINCE,
-        "estimate_version": _VERSION,
-    },
-    "offers": {**asked.FILTERS, "top": asked.top_parameter(_TOP["offers"])},
-    "estimate": {
-        "job": asked.JOB["job"], "gpu": asked.FILTERS["gpu"], "gpus": asked.FILTERS["gpus"],
-        "prices": asked.flag_parameter("Also the cheapest offer of each.", default=True),
-    },
-    "providers": {},
-    "jobs": {},
-    "alerts": {},
-}  # fmt: skip
+__all__ = ["QUESTIONS", "Answers", "EstimateReport", "Past", "Question"]
 
 
 class Question(NamedTuple):
@@ -208,6 +152,22 @@ class Answers:
         with self._reading() as connection:
             return versus_on(connection, self.app, job, names, filters, options)
 
+    def when(self, question: Question) -> Waited:
+        """Whether to start a job now, or to wait for a lower price."""
+        options = self._options(question) | {"as_of": None, "download": None}
+        within = options.pop("deadline")
+        if within is None:
+            raise BadQuestion("deadline", "say within which time the job must be done: 12h, 14d")
+        options |= {"deadline": None, "assume_network": None}
+        window = waiting_window(options["since"], options["until"], question.now)
+        job, filters = self._job(options), asked.filters_of({**options, **NOW_ONLY})
+        self._known(filters.gpus)
+        with self._reading() as connection:
+            return waited_on(
+                connection, self.app, job, filters, (*window, question.now), within,
+                hours_typed=bool(options["hours_texts"]),
+            )  # fmt: skip
+
     def offers(self, question: Question) -> OffersReport:
         """What can be rented, the cheapest per GPU-hour first; all that match, in order."""
         from tracker.report.health import check_providers, check_tiers
@@ -228,6 +188,19 @@ class Answers:
             found = self.app.with_owned(found, wanted, now, past=as_of is not None)
             begins = None if found.total else reads.first_poll_at(connection)
         return offers_report(found, filters, self.app.catalogue, now, begins)
+
+    def quarantined(self, question: Question) -> HeldReport:
+        """The offers that a quality gate holds back, and why."""
+        from tracker.report.health import check_providers
+        from tracker.report.held import held_report
+        from tracker.store import reads
+
+        unasked = {name: one.default for name, one in asked.FILTERS.items()}
+        filters = asked.filters_of({**unasked, **question.values})
+        wanted = self._known(filters.gpus)
+        with self._reading() as connection:
+            check_providers(connection, filters.providers)
+            return held_report(reads.quarantined(connection), filters, wanted, question.now)
 
     def estimate(self, question: Question, job: Job | None = None) -> EstimateReport:
         """How long a job takes on each GPU: *job*, or the one that the question names."""
@@ -283,6 +256,18 @@ class Answers:
                 return alerts_report(self.app, connection, question.now)
         except NothingRecorded:
             return alerts_report(self.app, None, question.now)
+
+    def silences(self, question: Question) -> SilencesReport:
+        """The silences in force; with ``all`` those that are over, too."""
+        from tracker.app.standing import silences_report
+
+        try:
+            with self._reading() as connection:
+                return silences_report(
+                    connection, question.now, include_past=question.values["all"]
+                )
+        except NothingRecorded:
+            return silences_report(None, question.now)
 
     def job(self, name: str) -> Job:
         """The job of a name. Raises JobError."""

@@ -249,6 +249,11 @@ def flag_parameter(help_: str, *, default: bool) -> Parameter:
     return _flag(help_)._replace(default=default)
 
 
+def duration_parameter(help_: str) -> Parameter:
+    """A length of time."""
+    return Parameter(lambda value, _: duration(value), help_)
+
+
 def choice(help_: str, choices: Sequence[str], default: str, what: str) -> Parameter:
     """One of several words."""
     known = tuple(choices)
@@ -279,7 +284,7 @@ FILTERS: Mapping[str, Parameter] = {
     "dedicated": _flag("Only machines of one's own."),
     "ecc": _flag("Only GPUs with ECC memory."),
     "available": _flag("Only what the provider says is in stock."),
-    "max_age": Parameter(lambda value, _: duration(value), "Only prices confirmed within: 2h."),
+    "max_age": duration_parameter("Only prices confirmed within: 2h."),
     "include_stale": _flag("Stale prices too (marked)."),
     "as_of": Parameter(moment, "As it was then (UTC): 2026-11-20, 2026-11-20T12:00Z."),
 }

@@ -27,6 +27,10 @@ COLUMNS = (
     "evaluated_at", "next_at", "every_seconds", "channels", "edited", "problems",
 )  # fmt: skip
 
+SILENCE_COLUMNS = (
+    "id", "in_force", "rule", "job", "provider", "gpu", "starts_at", "until", "author", "comment",
+)  # fmt: skip
+
 # The daemon looks at the rules every quarter of a minute; what is so late is not on its way.
 LATE = timedelta(minutes=5)
 
@@ -216,3 +220,27 @@ def _remarks(
 
 def _patience(row: Mapping[str, Any]) -> timedelta:
     return timedelta(seconds=row["every_seconds"]) + LATE
+
+
+class SilencesReport(NamedTuple):
+    """Silences, by number."""
+
+    now: datetime
+    rows: list[dict[str, Any]]
+
+    def document(self) -> dict[str, Any]:
+        """What stands around the rows."""
+        return {"as_of": self.now}
+
+
+def silences_report(
+    connection: psycopg.Connection[Any] | None, now: datetime, *, include_past: bool = False
+) -> SilencesReport:
+    """Those in force, or all of them; none without a connection."""
+    from tracker.store import alerts
+
+    if connection is None:
+        return SilencesReport(now, [])
+    found = alerts.silences(connection, None if include_past else now)
+    rows = [s._asdict() | {"in_force": s.starts_at <= now < s.until} for s in found]
+    return SilencesReport(now, rows)

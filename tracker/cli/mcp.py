@@ -16,7 +16,7 @@ def mcp(obj: dict[str, Any]) -> None:
     """Answer an assistant's questions: a server of the Model Context Protocol, on stdin and stdout.
 
     An assistant starts it by itself, once it is told of the command. Its tools (cheapest, history,
-    compare, estimate, offers, providers) only read. It ends when its input ends.
+    compare, when, estimate, offers, providers) only read. It ends when its input ends.
     """
     import asyncio
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,10 +29,6 @@ if TYPE_CHECKING:
     from tracker.report.filters import Filters
 
 DEFAULT_TOP = 25
-QUARANTINE_COLUMNS = (
-    "offer", "gpu", "gpus", "provider", "region", "tier", "market", "price_usd_per_machine_hour",
-    "gate", "reason", "confirmations", "releasable", "first_seen_at", "last_seen_at",
-)  # fmt: skip
 _HELD_FILTERS = {"gpus", "providers", "regions", "markets", "tiers"}
 
 _TABLE = (
@@ -191,6 +186,8 @@ def _rounded(value: int | float | None) -> str:
 
 def _quarantined(app: App, filters: Filters, options: dict[str, Any]) -> None:
     from tracker.report.health import check_providers
+    from tracker.report.held import COLUMNS as HELD_COLUMNS
+    from tracker.report.held import held_report
     from tracker.store import reads
 
     if options["as_of"] is not None or filters.echo().keys() - _HELD_FILTERS:
@@ -200,16 +197,12 @@ def _quarantined(app: App, filters: Filters, options: dict[str, Any]) -> None:
     wanted = _keys(app, filters)
     with app.reading() as connection:
         check_providers(connection, filters.providers)
-        held = reads.quarantined(connection)
-    rows = [bills.held_row(q) for q in held if _fits(q, filters, wanted)]
-    shown = rows if options["show_all"] else rows[: options["top"]]
-    footer = f"{len(rows):,} of {len(held):,} quarantined offers: shown here, never ranked"
+        report = held_report(reads.quarantined(connection), filters, wanted, datetime.now(UTC))
+    shown = report.rows(None if options["show_all"] else options["top"])
     if options["output"] not in ("table", "wide"):
-        document = {"filters": filters.echo(), "quarantined_total": len(held),
-                    "quarantined_matching": len(rows)}  # fmt: skip
-        render.print_rows(options["output"], shown, QUARANTINE_COLUMNS, document, footer)
+        render.print_rows(options["output"], shown, HELD_COLUMNS, report.document(), report.footer)
         return
-    if not held:
+    if not report.total:
         render.say("nothing is quarantined")
         return
     if shown:
@@ -217,21 +210,9 @@ def _quarantined(app: App, filters: Filters, options: dict[str, Any]) -> None:
             _HELD_TABLE, [_held_cells(r) for r in shown], wide=options["output"] == "wide"
         )
         render.say()
-    if len(rows) > len(shown):
-        render.say(f"{len(rows) - len(shown):,} more; --all shows them")
-    render.say(footer)
-
-
-def _fits(q: Any, f: Filters, wanted: frozenset[str] | None) -> bool:
-    """Whether a quarantined offer is one that the filters ask for."""
-    region = (q.region or "").lower()
-    return (
-        (wanted is None or q.gpu_key in wanted)
-        and (not f.providers or q.seller in f.providers)
-        and (not f.regions or any(fnmatchcase(region, name.lower()) for name in f.regions))
-        and (not f.markets or "any" in f.markets or q.market in f.markets)
-        and (not f.tiers or "any" in f.tiers or q.tier in f.tiers)
-    )
+    if len(report.held) > len(shown):
+        render.say(f"{len(report.held) - len(shown):,} more; --all shows them")
+    render.say(report.footer)
 
 
 def _held_cells(r: dict[str, Any]) -> list[str]:

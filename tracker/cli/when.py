@@ -11,17 +11,18 @@ import click
 from tracker.app import App, NothingRecorded
 from tracker.app.asked import BadQuestion
 from tracker.app.past import NOW_ONLY
-from tracker.app.windows import since_moment
+from tracker.app.waited import waited_on, waiting_window
 from tracker.cli import completing, render
 from tracker.cli.cheapest import wanted_job
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_ONLY_STALE, EXIT_USAGE, Exit
 from tracker.cli.options import Duration, Positive, filters_from, past_filter_options
 from tracker.domain.gpu import UnknownGpu
 from tracker.domain.job_text import MAX_SETUP_HOURS
+from tracker.report.shapes import waiting
 
 if TYPE_CHECKING:
     from tracker.domain.job import Job
-    from tracker.domain.waiting import Rule, Spread
+    from tracker.domain.waiting import Spread
     from tracker.report.filters import Filters
     from tracker.report.waiting import Waiting
 
@@ -57,8 +58,6 @@ def when(obj: dict[str, Any], /, job: str | None, **options: Any) -> None:
     By what waiting was worth in the job's own cost history. JOB is a built-in job's name or a job
     file; without it, give --hours.
     """
-    from tracker.report.waiting import NothingKnown, NoTimeToWait
-
     app = App(obj["config"])
     now = datetime.now(UTC)
     start, end = _window(options, now)
@@ -70,12 +69,10 @@ def when(obj: dict[str, Any], /, job: str | None, **options: Any) -> None:
         raise Exit(EXIT_NO_MATCH, "no prices yet; ask for some with: gpucost poll") from None
     except UnknownGpu as error:
         raise Exit(EXIT_USAGE, str(error)) from None
-    except NoTimeToWait as error:
-        raise Exit(EXIT_USAGE, f"--deadline: {error}") from None
-    except NothingKnown:
-        raise Exit(EXIT_NO_MATCH, "no complete bill of the job is on record in that time") from None
+    except BadQuestion as error:
+        raise Exit(EXIT_USAGE, f"--{error.parameter}: {error.said(str)}") from None
     if options["output"] == "json":
-        render.print_json(_document(found))
+        render.print_json(waiting.document(found))
     else:
         _print(found)
     if found.now is None:
@@ -83,40 +80,26 @@ def when(obj: dict[str, Any], /, job: str | None, **options: Any) -> None:
 
 
 def _window(options: dict[str, Any], now: datetime) -> tuple[datetime, datetime]:
-    hint = "--until"
     try:
-        end = now if options["until"] is None else since_moment(
-            options["until"], now + timedelta(microseconds=1), now
-        )  # fmt: skip
-        hint = "--since"
-        return since_moment(options["since"], end, now), end
+        return waiting_window(options["since"], options["until"], now)
     except BadQuestion as error:
-        raise click.BadParameter(error.said(str), param_hint=hint) from None
+        raise click.BadParameter(error.said(str), param_hint=f"--{error.parameter}") from None
 
 
 def _answer(
     app: App, job: Job, filters: Filters, window: tuple[datetime, datetime, datetime],
     options: dict[str, Any],
 ) -> Waiting:  # fmt: skip
-    from tracker.report.health import check_providers, check_tiers
-    from tracker.report.history.answer import Question, history_report
-    from tracker.report.measured import measured
-    from tracker.report.waiting import waiting
-
     for name in filters.gpus:  # refused before anything is opened
         app.catalogue.select(name)
-    names = filters.gpus or (tuple(job.hours) if job.task is None else ())
-    start, end, now = window
     with app.reading() as connection:
-        check_providers(connection, filters.providers)
-        check_tiers(connection, filters.tiers)
-        if not options["hours_texts"]:
-            job = measured(connection, job)
-        # One estimate for all of the past: what changed is the price, not what one knew of the job.
-        question = Question(
-            job, filters._replace(gpus=names), start, end, names, estimates="latest"
-        )
-        return waiting(history_report(connection, question, app.catalogue, now), options["within"])
+        answer = waited_on(
+            connection, app, job, filters, window, options["within"],
+            hours_typed=bool(options["hours_texts"]),
+        )  # fmt: skip
+    if answer.found is None:
+        raise Exit(EXIT_NO_MATCH, waiting.NOTHING_KNOWN)
+    return answer.found
 
 
 # --- for people and programs ------------------------------------------------------------------
@@ -210,44 +193,3 @@ def _remarks(found: Waiting) -> Iterator[str]:
 
 def _moment(at: datetime) -> str:
     return at.strftime("%Y-%m-%d %H:%M")
-
-
-def _document(found: Waiting) -> dict[str, Any]:
-    j, now = found.judged, found.now
-    return {
-        "as_of": found.end, "job": found.report.question.job.name,
-        "filters": found.report.question.filters.echo(),
-        "advice": j.advice, "reason": j.reason,
-        "deadline_seconds": int(found.deadline.total_seconds()),
-        "wait_seconds": int(found.wait.total_seconds()), "latest_start": found.latest_start,
-        "now": None if now is None else {
-            "job_cost_usd": render.usd_text(now.usd), "gpu": now.offer.gpu_key,
-            "provider": now.offer.provider, "market": now.offer.market,
-        },
-        "wait_for_usd": render.usd_text(found.target_usd) if found.target_usd is not None else None,
-        "history": {
-            "start": found.begin, "end": found.end,
-            "known_seconds": int(found.known.total_seconds()),
-            "below_now_seconds": None if found.below is None else int(found.below.total_seconds()),
-            "moments": found.starts, "moments_without_an_end": found.lost_starts,
-            "windows_that_do_not_overlap": j.windows,
-        },
-        "lowest": None if j.lowest is None else _spread(j.lowest),
-        "last_moment": None if j.last is None else {**_spread(j.last), "lost": j.last_lost},
-        "rules": [_rule(rule) for rule in j.rules],
-        "earlier": None if j.earlier is None else _rule(j.earlier),
-        "later": None if j.later is None else _rule(j.later),
-    }  # fmt: skip
-
-
-def _rule(rule: Rule) -> dict[str, Any]:
-    return {
-        "drop_percent": float(rule.drop_percent), **_spread(rule.paid), "times": rule.times,
-        "gained": rule.gained, "lost": rule.lost,
-        "sure_gained_share": round(rule.sure_gained, 4),
-    }  # fmt: skip
-
-
-def _spread(one: Spread) -> dict[str, Any]:
-    """Shares of what starting at once cost."""
-    return {name: round(float(value), 6) for name, value in one._asdict().items()}

@@ -26,6 +26,7 @@ def read(connection: psycopg.Connection[Any]) -> Mark:
     rest = connection.execute(
         "SELECT (SELECT count(*) FROM measurement), (SELECT coalesce(sum(seq), 0) FROM alert_rule),"
         " (SELECT max(evaluated_at) FROM alert_rule), (SELECT count(*) FROM alert_silence),"
-        " (SELECT max(until) FROM alert_silence), (SELECT count(*) FROM discount)"
+        " (SELECT sum(extract(epoch FROM until)) FROM alert_silence),"
+        " (SELECT count(*) FROM discount)"
     ).fetchone()
     return Mark(tuple(offers or ()), tuple(rest or ()))

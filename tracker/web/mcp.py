@@ -43,6 +43,7 @@ TOOLS: Mapping[str, str] = {
     "cheapest": "The cheapest ways to run a job: whole bills, ranked. Give a job, or hours by GPU.",
     "history": "What the cheapest way to run a job cost over time, for each GPU or provider.",
     "compare": "One GPU against another for a job: which is cheaper, and up to what price.",
+    "when": "Start a job now or wait for a lower price, by its own cost history; needs a deadline.",
     "estimate": "How long a job takes on each GPU, how that is known, and its cheapest offer.",
     "offers": "What can be rented now, the cheapest per GPU-hour first.",
     "providers": "How each provider's prices stand: when it last answered, and what is wrong.",
@@ -161,8 +162,7 @@ def _tool(name: str) -> types.Tool:
     properties = {key: _schema(key, one) for key, one in QUESTIONS[name].items()}
     schema = {"type": "object", "properties": properties, "additionalProperties": False}
     required: list[str] = [key for key in ("left", "right") if key in properties]
-    if name == "estimate":
-        required.append("job")
+    required += {"estimate": ["job"], "when": ["deadline"]}.get(name, [])
     if required:
         schema["required"] = required
     return types.Tool(
@@ -215,6 +215,8 @@ def _estimate(answers: Answers, question: Question) -> View:
 def provenance(view: View, now: datetime) -> dict[str, Any]:
     """Of the rows: how old their prices are, what their hours rest on, who said the prices."""
     ages = [row["age_seconds"] for row in view.rows if row.get("age_seconds") is not None]
+    if "advice" in view.document:
+        return _provenance_of_waiting(view.document, now)
     known = [row for row in view.rows if row.get("usd") is not None and "start" in row]
     if known:  # buckets of history: how long ago the last and the first of them was
         ages = [
@@ -228,6 +230,20 @@ def provenance(view: View, now: datetime) -> dict[str, Any]:
         "sources": _told(map(_source, view.rows)),
         "stale_rows": sum(bool(row.get("stale")) for row in view.rows),
     }
+
+
+def _provenance_of_waiting(document: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """The same of an answer that rests on a history: how long ago that ends, and begins."""
+    history, cheapest = document["history"], document["now"] or {}
+    ages = [] if history is None else [
+        max(0, int((now - history[name]).total_seconds())) for name in ("end", "start")
+    ]  # fmt: skip
+    return {
+        "as_of": texts.iso(now),
+        "age_seconds": {"least": min(ages), "most": max(ages)} if ages else None,
+        "basis": _told([cheapest.get("basis")]), "sources": _told([cheapest.get("provider")]),
+        "stale_rows": 0,
+    }  # fmt: skip
 
 
 def _told(values: Iterable[Any]) -> list[str]:

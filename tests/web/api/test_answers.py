@@ -18,7 +18,7 @@ from tests.support.offers import make_offer
 from tests.support.pg import TestServer
 from tests.web.api.served import Client, client
 from tracker.app.live import LiveApp
-from tracker.web.api import models
+from tracker.web.api import models, models_alerts, models_past
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +55,12 @@ _SAME = [
         ["history", "bert-large", "--gpu", "H100,A100", "--since", "2d", "--bucket", "6h",
          "--stat", "median", "--below", "12"],
     ),
+    (
+        "when?job=bert-large&gpu=H100&deadline=3d&since=2d",
+        ["when", "bert-large", "--gpu", "H100", "--deadline", "3d", "--since", "2d"],
+    ),
+    ("offers/quarantined?gpu=H100", ["offers", "--quarantined", "--gpu", "H100"]),
+    ("alerts/silences", ["alerts", "silence", "--list"]),
     ("providers", ["providers"]),
     ("jobs", ["jobs", "list"]),
     ("jobs/resnet-50", ["jobs", "show", "resnet-50"]),
@@ -87,6 +93,31 @@ def test_it_answers_as_the_command_line_does(
     wanted = _lasting(told.json())
     wanted.pop("remark", None)
     assert {k: v for k, v in got.items() if k != "remark"} == wanted
+
+
+def test_two_gpus_over_time_as_the_command_line_tells_them(
+    market: tuple[str, Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, asking = market
+    monkeypatch.setenv("GPUCOST_DATABASE_URL", url)
+    got = asking.get("/api/v1/versus?left=H100&right=A100&job=bert-large&since=2d")
+    command = ("compare", "H100", "A100", "bert-large", "--since", "2d")
+    told = run(*command, "-o", "json").json()["history"]
+    assert got["steps"]
+    assert _lasting({key: got[key] for key in told}) == _lasting(told)
+    table = list(csv.reader(io.StringIO(
+        asking.ask("/api/v1/versus.csv?left=H100&right=A100&job=bert-large&since=2d").text
+    )))  # fmt: skip
+    wanted = list(csv.reader(io.StringIO(run(*command, "-o", "csv").out)))
+    assert [row[2:] for row in table] == [row[2:] for row in wanted]
+
+
+def test_a_deadline_that_leaves_no_time_to_wait(market: tuple[str, Client]) -> None:
+    _, asking = market
+    for query, says in (("", "say within which time"), ("&deadline=1h", "no time to wait")):
+        got = asking.ask(f"/api/v1/when?job=bert-large{query}")
+        assert (got.status_code, got.json()["parameter"]) == (400, "deadline")
+        assert says in got.json()["detail"]
 
 
 @pytest.mark.parametrize("path", ["cheapest?job=bert-large&market=any", "offers"])
@@ -209,10 +240,16 @@ _MODELS = {
     "compare?job=bert-large&left=H100&right=MI300X": models.CompareAnswer,
     "estimate?job=llama-3.1-70b-qlora": models.EstimateAnswer,
     "offers?market=any&tier=any": models.OffersAnswer,
-    "history?job=bert-large&since=1d": models.HistoryAnswer,
-    "history?job=llama-3.1-8b-lora&since=1d&per=provider": models.HistoryAnswer,
+    "history?job=bert-large&since=1d": models_past.HistoryAnswer,
+    "history?job=llama-3.1-8b-lora&since=1d&per=provider": models_past.HistoryAnswer,
     "providers": models.ProvidersAnswer, "jobs": models.JobsAnswer,
-    "jobs/sdxl-images": models.JobAnswer, "alerts": models.AlertsAnswer,
+    "jobs/sdxl-images": models.JobAnswer, "alerts": models_alerts.AlertsAnswer,
+    "versus?job=bert-large&left=H100&right=A100&since=2d": models_past.VersusAnswer,
+    "versus?job=bert-large&left=H100&right=MI300X&since=2d": models_past.VersusAnswer,
+    "when?job=bert-large&deadline=3d": models_past.WhenAnswer,
+    "when?job=bert-large&deadline=3d&gpu=MI300X": models_past.WhenAnswer,
+    "offers/quarantined": models.QuarantinedAnswer,
+    "alerts/silences?all": models_alerts.SilencesAnswer,
 }  # fmt: skip
 
 

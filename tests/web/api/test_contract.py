@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import httpx
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.checks import (
@@ -31,6 +31,7 @@ from tracker.app import App
 from tracker.app.answers import QUESTIONS
 from tracker.web.alone import Alone
 from tracker.web.api.app import Service, document, make_api
+from tracker.web.api.described import path_of
 from tracker.web.api.guard import Access
 
 _CHECKS = [
@@ -68,7 +69,9 @@ def test_nothing_is_answered_that_is_not_written_down(
         derandomize=True, database=None,
     )  # fmt: skip
     def ask(case: Any) -> None:
-        headers = {"Authorization": f"Bearer {TOKEN}"} if method == "post" else {}
+        # A head of more than 64 KiB is no request any more: the connection is closed.
+        assume(len(urlencode(case.query or {}, doseq=True, errors="replace")) < 50_000)
+        headers = {"Authorization": f"Bearer {TOKEN}"} if method != "get" else {}
         answer = case.call(base_url=f"{served}/api", headers=headers, timeout=30)
         case.validate_response(answer, checks=_CHECKS)
 
@@ -86,7 +89,7 @@ _HOSTILE = st.one_of(
 
 
 @given(
-    name=st.sampled_from(sorted(set(QUESTIONS) - {"versus"})),
+    name=st.sampled_from(sorted(QUESTIONS)),
     pairs=st.lists(st.tuples(st.integers(0, 40), _HOSTILE), max_size=4),
     real=st.booleans(),
 )
@@ -99,7 +102,7 @@ def test_hostile_parameters(
     if real and "job" in QUESTIONS[name] and not any(key == "job" for key, _ in given_):
         given_.append(("job", "bert-large"))
     query = "&".join(f"{key}={quote(text, errors='surrogatepass')}" for key, text in given_)
-    got = httpx.get(f"{served}/api/v1/{name}?{query}", timeout=30)
+    got = httpx.get(f"{served}/api/v1/{path_of(name)}?{query}", timeout=30)
     assert got.status_code in (200, 400), got.text
     if got.status_code == 400:
         assert got.json()["detail"]
@@ -123,8 +126,7 @@ def test_raw_bytes_that_are_no_address(served: str) -> None:
 
 
 def test_no_address_is_left_out_of_the_document(tmp_path: Path) -> None:
-    names = set(QUESTIONS) - {"versus"}
-    assert {f"/v1/{name}" for name in names} <= set(DOCUMENT["paths"])
+    assert {f"/v1/{path_of(name)}" for name in QUESTIONS} <= set(DOCUMENT["paths"])
     for path, method in OPERATIONS:
         found = DOCUMENT["paths"][path][method]
         assert {"400", "401", "429", "503"} <= set(found["responses"]), path

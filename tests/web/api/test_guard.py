@@ -228,6 +228,20 @@ class TestWriting:
         assert made.json()["silence"] >= 1
         assert any("1 silence in force" in r for r in asking.get("/api/v1/alerts")["remarks"])
 
+    def test_a_silence_is_listed_and_ended(self, asking: Client) -> None:
+        number = self.post(asking, "alerts/silences", self.SILENCE).json()["silence"]
+        path = "/api/v1/alerts/silences"
+        (found,) = asking.get(path)["rows"]
+        assert (found["id"], found["in_force"], found["rule"]) == (number, True, "*")
+        problem(asking.ask(f"{path}/{number}", "DELETE"), 401, "token")
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        ended = asking.ask(f"{path}/{number}", "DELETE", headers=headers)
+        assert (ended.status_code, ended.json()["silence"]) == (200, number)
+        assert asking.get(f"{path}?all")["rows"][0]["in_force"] is False
+        for other in (number, 10**9, "0" * 900, "x", "-1", "9" * 30):
+            got = asking.ask(f"{path}/{other}", "DELETE", headers=headers)
+            problem(got, 404, "no-such-silence")
+
     @pytest.mark.parametrize(
         ("change", "status", "kind"),
         [

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 MAX_TEXT = 500  # characters of a comment
 LONGEST = timedelta(days=366)
 
-COLUMNS = ("id", "in_force", "rule", "job", "provider", "gpu", "starts_at", "until", "author",
-           "comment")  # fmt: skip
 _TABLE = (
     render.Column("ID", right=True), render.Column("RULE"), render.Column("JOB", 3),
     render.Column("PROVIDER", 3), render.Column("GPU", 3), render.Column("FROM", 2),
@@ -188,14 +186,13 @@ def _end(app: App, id_: int) -> None:
 
 
 def _list(app: App, output: str, *, include_past: bool) -> None:
-    from tracker.store import alerts
+    from tracker.app.standing import SILENCE_COLUMNS, silences_report
 
-    now = datetime.now(UTC)
     with reading(app) as connection:
-        found = alerts.silences(connection, None if include_past else now)
-    rows = [s._asdict() | {"in_force": s.starts_at <= now < s.until} for s in found]
+        report = silences_report(connection, datetime.now(UTC), include_past=include_past)
+    rows = report.rows
     if output not in ("table", "wide"):
-        render.print_rows(output, rows, COLUMNS, {"as_of": now})
+        render.print_rows(output, rows, SILENCE_COLUMNS, report.document())
         return
     if not rows:
         render.say("no silence is in force" if not include_past else "there never was a silence")

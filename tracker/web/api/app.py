@@ -26,7 +26,7 @@ from tracker.app.asked import BadQuestion, whole
 from tracker.report.shapes import jobs as job_shapes
 from tracker.report.shapes.texts import SCHEMA_VERSION, json_text, plain
 from tracker.store.errors import StoreError
-from tracker.web.api import described, models, models_written, writes
+from tracker.web.api import described, models, models_alerts, models_past, writes
 from tracker.web.api.guard import Access, Guard, Limits
 from tracker.web.api.kept import Keeper, Kept
 from tracker.web.api.page import page
@@ -265,14 +265,15 @@ def _add_question(router: APIRouter, service: Service, name: str) -> None:
         return ask_so
 
     _, title, text = described.ANSWERS[name]
+    path = described.path_of(name)
     router.add_api_route(
-        f"/{name}", ask, methods=["GET"], name=name, operation_id=name, summary=title,
+        f"/{path}", ask, methods=["GET"], name=name, operation_id=name, summary=title,
         description=text, responses=described.answered(name), response_class=Response,
         openapi_extra={"parameters": described.parameters(name)},
     )  # fmt: skip
     for form in FORMATS:
         router.add_api_route(
-            f"/{name}.{form}", in_format(form), methods=["GET"], include_in_schema=False
+            f"/{path}.{form}", in_format(form), methods=["GET"], include_in_schema=False
         )
 
 
@@ -315,7 +316,7 @@ def document(app: FastAPI) -> dict[str, Any]:
             title=app.title, version=app.version, description=app.description,
             routes=app.routes, servers=app.servers,
         )  # fmt: skip
-        modules = (models, models_written)
+        modules = (models, models_alerts, models_past)
         kinds = [kind for m in modules for kind in vars(m).values() if _is_model(kind, m)]
         _, schemas = models_json_schema(
             [(kind, "serialization") for kind in kinds],

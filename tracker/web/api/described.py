@@ -7,7 +7,7 @@ from typing import Any
 
 from tracker.app.answers import QUESTIONS
 from tracker.app.asked import MAX_TEXT, Parameter
-from tracker.web.api import models
+from tracker.web.api import models, models_alerts, models_past
 from tracker.web.api.problems import MEDIA_TYPE
 from tracker.web.api.views import FORMATS, MOST_ROWS
 
@@ -21,9 +21,17 @@ ANSWERS: Mapping[str, tuple[type[models.Answer], str, str]] = {
         models.CompareAnswer, "One GPU against another for a job",
         "Which is the cheaper one, why, and until what price.",
     ),
+    "versus": (
+        models_past.VersusAnswer, "Two GPUs over time",
+        "When which was the cheaper one for a job, and the break-even price at each time.",
+    ),
     "history": (
-        models.HistoryAnswer, "What a job cost over time",
+        models_past.HistoryAnswer, "What a job cost over time",
         "Buckets of each GPU's or provider's cheapest bill; a gap is never filled.",
+    ),
+    "when": (
+        models_past.WhenAnswer, "Start a job now, or wait for a lower price",
+        "By what waiting was worth in the job's own cost history; deadline must be given.",
     ),
     "estimate": (
         models.EstimateAnswer, "How long a job takes on each GPU",
@@ -33,13 +41,23 @@ ANSWERS: Mapping[str, tuple[type[models.Answer], str, str]] = {
         models.OffersAnswer, "What can be rented",
         "The cheapest per GPU-hour first; every price is of a whole machine.",
     ),
+    "quarantined": (
+        models.QuarantinedAnswer, "What the quality gates hold back",
+        "Suspect offers with the reason; they are never ranked, and fire no alert.",
+    ),
     "providers": (
         models.ProvidersAnswer, "How each provider stands", "Its last good poll, age and counts.",
     ),
     "jobs": (models.JobsAnswer, "The jobs known by name", "The built-in ones and those kept."),
-    "alerts": (models.AlertsAnswer, "How every alert rule stands", "Phase, health and value."),
+    "alerts": (
+        models_alerts.AlertsAnswer, "How every alert rule stands", "Phase, health and value.",
+    ),
+    "silences": (
+        models_alerts.SilencesAnswer, "The silences in force", "Which notices are kept back.",
+    ),
 }  # fmt: skip
-PAGED = ("cheapest", "offers")
+PAGED = ("cheapest", "offers", "quarantined")
+PATHS = {"quarantined": "offers/quarantined", "silences": "alerts/silences"}
 
 _REFUSALS = {
     400: "The question makes no sense", 401: "Another machine asks without the token",
@@ -55,9 +73,17 @@ NAME = {
 }  # fmt: skip
 
 
-def in_path(name: str) -> dict[str, Any]:
+NUMBER = {"type": "integer", "minimum": 1, "maximum": 2**31 - 1}
+
+
+def path_of(name: str) -> str:
+    """The address of a question, behind the version."""
+    return PATHS.get(name, name)
+
+
+def in_path(name: str, schema: Mapping[str, Any] = NAME) -> dict[str, Any]:
     """A parameter that is a part of the address."""
-    return {"name": name, "in": "path", "required": True, "schema": NAME}
+    return {"name": name, "in": "path", "required": True, "schema": dict(schema)}
 
 
 def problem(status: int, text: str) -> dict[int | str, dict[str, Any]]:

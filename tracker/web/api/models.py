@@ -268,6 +268,35 @@ class OffersAnswer(Page):
     rows: list[Offer]
 
 
+class Quarantined(Shape):
+    """An offer that a quality gate holds back, and why; it is never ranked."""
+
+    offer: str
+    gpu: str
+    gpus: Number
+    provider: str
+    region: str | None
+    tier: str
+    market: str
+    price_usd_per_machine_hour: Usd
+    gate: str
+    reason: str
+    confirmations: int
+    releasable: bool = Field(description="It is believed after all once polls confirm it.")
+    first_seen_at: Moment
+    last_seen_at: Moment
+
+
+class QuarantinedAnswer(Page):
+    """What the quality gates hold back."""
+
+    as_of: Moment
+    filters: dict[str, Any]
+    quarantined_total: int
+    quarantined_matching: int
+    rows: list[Quarantined]
+
+
 class Estimated(BaseModel):
     """A job on one GPU."""
 
@@ -347,66 +376,3 @@ class JobAnswer(Answer):
     workload: dict[str, Any]
     limits: dict[str, Any]
     hours: dict[str, Hours]
-
-
-class Alert(BaseModel):
-    """How an alert rule stands."""
-
-    model_config = ConfigDict(extra="allow")
-
-    rule: str
-    title: str | None
-    when: str | None
-    status: str
-    phase: str | None
-    health: str | None
-    value: str | None
-    problems: list[str]
-
-
-class AlertsAnswer(Answer):
-    """How every alert rule stands."""
-
-    as_of: Moment
-    remarks: list[str]
-    rows: list[Alert]
-
-
-class HistoryRow(BaseModel):
-    """A bucket of a series; what is not known is null, and a gap is never filled."""
-
-    model_config = ConfigDict(extra="allow")
-
-    start: Moment
-    end: Moment
-    series: str
-    usd: Usd | None
-    low_usd: Usd | None
-    high_usd: Usd | None
-    mean_usd: Usd | None
-    known_seconds: int
-
-
-class HistoryAnswer(Answer):
-    """What a job cost over time."""
-
-    as_of: Moment
-    answer: str
-    job: JobAsked
-    filters: dict[str, Any]
-    since: Moment
-    until: Moment
-    bucket: str
-    time_zone: str
-    stat: str
-    per: str
-    estimate_version: str
-    estimates: dict[str, Any]
-    history_begins_at: Moment | None
-    series: list[dict[str, Any]]
-    compared_seconds: int
-    kinds_considered: int
-    excluded: Counts
-    replaced: int
-    remarks: list[str]
-    rows: list[HistoryRow]

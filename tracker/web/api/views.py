@@ -10,10 +10,13 @@ from typing import Any, NamedTuple
 from tracker.app.answers import Answers, EstimateReport, Question
 from tracker.app.asked import BadQuestion
 from tracker.app.standing import COLUMNS as ALERT_COLUMNS
+from tracker.app.standing import SILENCE_COLUMNS
+from tracker.report.held import COLUMNS as HELD_COLUMNS
 from tracker.report.listing import PROVIDER_COLUMNS
-from tracker.report.shapes import compared, estimated, texts
+from tracker.report.shapes import compared, estimated, texts, waiting
 from tracker.report.shapes import history as past
 from tracker.report.shapes import rows as shapes
+from tracker.report.shapes import versus as over_time
 from tracker.report.shapes.jobs import listed_row
 
 FORMATS = {
@@ -84,6 +87,33 @@ def history(answers: Answers, question: Question, _offset: int) -> View:
     return View(document, past.rows(told), past.COLUMNS, "; ".join(document["remarks"]))
 
 
+def versus(answers: Answers, question: Question, _offset: int) -> View:
+    """Two GPUs over time: a row for each time within which nothing changes."""
+    found = answers.versus(question)
+    asked = found.report.question
+    document = over_time.document(found)
+    steps = document.pop("steps")
+    document = {
+        "as_of": found.report.now, "answer": " ".join(over_time.lines(found)),
+        "job": asked.job.name, "left": found.left, "right": found.right,
+        "filters": asked.filters.echo(), **document, "excluded": dict(found.report.excluded),
+    }  # fmt: skip
+    return View(document, steps, over_time.COLUMNS, "; ".join(document["remarks"]), name="steps")
+
+
+def when(answers: Answers, question: Question, _offset: int) -> View:
+    """Start now, or wait: a row for each rule that was played."""
+    asked = answers.when(question)
+    if asked.found is None:
+        document = dict(
+            waiting.nothing_known(asked.job.name, asked.filters, asked.end, asked.deadline)
+        )
+    else:
+        document = waiting.document(asked.found)
+    rules = document.pop("rules")
+    return View(document, rules, waiting.RULE_COLUMNS, document["reason"], name="rules")
+
+
 def estimate(answers: Answers, question: Question, _offset: int) -> View:
     """Hours on each GPU."""
     found: EstimateReport = answers.estimate(question)
@@ -109,9 +139,26 @@ def alerts(answers: Answers, question: Question, _offset: int) -> View:
     return View(report.document(), report.rows, ALERT_COLUMNS, "; ".join(report.remarks))
 
 
+def silences(answers: Answers, question: Question, _offset: int) -> View:
+    """Each silence."""
+    report = answers.silences(question)
+    return View(report.document(), report.rows, SILENCE_COLUMNS)
+
+
+def quarantined(answers: Answers, question: Question, offset: int) -> View:
+    """What the gates hold back, from *offset* on."""
+    top = _page(question)
+    report = answers.quarantined(question)
+    rows = report.rows(offset + top)[offset:]
+    more = len(report.held) > offset + top
+    document = {"as_of": report.now, **report.document()}
+    return View(document, rows, HELD_COLUMNS, report.footer, more)
+
+
 VIEWS: Mapping[str, Callable[[Answers, Question, int], View]] = {
-    "cheapest": cheapest, "compare": compare, "history": history, "estimate": estimate,
-    "offers": offers, "providers": providers, "jobs": jobs, "alerts": alerts,
+    "cheapest": cheapest, "compare": compare, "versus": versus, "history": history, "when": when,
+    "estimate": estimate, "offers": offers, "quarantined": quarantined, "providers": providers,
+    "jobs": jobs, "alerts": alerts, "silences": silences,
 }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from tracker.app.asked import BadQuestion
 from tracker.app.standing import Configured
 from tracker.domain.gpu import UnknownGpu
 from tracker.report.shapes.texts import SCHEMA_VERSION, json_text, plain
-from tracker.web.api import described, models, models_written
+from tracker.web.api import described, models, models_alerts
 from tracker.web.api.problems import Refused
 
 if TYPE_CHECKING:
@@ -34,11 +34,52 @@ _MATCHERS = ("rule", "job", "provider", "gpu")
 def add(router: APIRouter, service: Service) -> None:
     """The addresses that change something, on *router*."""
     _add(router, service, "/alerts/silences", "silence", "Keep notices back for a while",
-         models_written.SilenceAsked, models_written.SilenceMade, _silence)  # fmt: skip
+         models_alerts.SilenceAsked, models_alerts.SilenceMade, _silence)  # fmt: skip
+    _add_end(router, service)
     _add(router, service, "/alerts/{rule}/ack", "acknowledge", "Take note of a firing",
-         models_written.AckAsked, models_written.Acked, _acknowledge)  # fmt: skip
+         models_alerts.AckAsked, models_alerts.Acked, _acknowledge)  # fmt: skip
     _add(router, service, "/jobs/{name}/measurements", "measure", "Record a run of a job",
-         models_written.MeasurementAsked, models_written.MeasurementMade, _measure)  # fmt: skip
+         models_alerts.MeasurementAsked, models_alerts.MeasurementMade, _measure)  # fmt: skip
+
+
+def _add_end(router: APIRouter, service: Service) -> None:
+    """``DELETE /alerts/silences/{silence}``."""
+
+    async def end(request: Request) -> Response:
+        if request.query_params:
+            raise BadQuestion(None, "what changes something takes no parameters")
+        number = request.path_params["silence"]
+        made = await service.work(lambda: _end_silence(service, number))
+        text = json_text({"schema_version": SCHEMA_VERSION, **plain(made)}, indent=1) + "\n"
+        return Response(text, media_type="application/json",
+                        headers={"cache-control": "no-store"})  # fmt: skip
+
+    schema = {"$ref": f"#/components/schemas/{models_alerts.SilenceEnded.__name__}"}
+    router.add_api_route(
+        "/alerts/silences/{silence}", end, methods=["DELETE"], operation_id="end_silence",
+        summary="End a silence now", response_class=Response, status_code=200,
+        description="Needs the token: Authorization: Bearer ...",
+        responses={
+            200: {"description": "Ended", "content": {"application/json": {"schema": schema}}},
+            **described.refusals(403),
+        },
+        openapi_extra={"parameters": [described.in_path("silence", described.NUMBER)],
+                       "security": [{"token": []}]},
+    )  # fmt: skip
+
+
+def _end_silence(service: Service, text: str) -> dict[str, Any]:
+    from tracker.store import alerts
+    from tracker.store.engine import transaction
+
+    app, now = service.answers().app, service.utc_now()
+    known = text.isascii() and text.isdigit() and len(text) <= 10 and int(text) < 2**31
+    if known:
+        with _writing(app) as engine, transaction(engine) as cursor:
+            known = alerts.end_silence(cursor, int(text), now)
+    if not known:
+        raise Refused(404, "no-such-silence", f"no silence {text[:20]!r} is in force")
+    return {"silence": int(text), "until": now}
 
 
 def _add(
@@ -100,7 +141,7 @@ def _writing(app: App) -> Iterator[Engine]:
 
 
 def _silence(
-    service: Service, _path: dict[str, str], given: models_written.SilenceAsked
+    service: Service, _path: dict[str, str], given: models_alerts.SilenceAsked
 ) -> dict[str, Any]:
     from tracker.report.health import check_providers
     from tracker.store import alerts
@@ -154,7 +195,7 @@ def _gpu(app: App, name: str) -> str:
 
 
 def _acknowledge(
-    service: Service, path: dict[str, str], given: models_written.AckAsked
+    service: Service, path: dict[str, str], given: models_alerts.AckAsked
 ) -> dict[str, Any]:
     from tracker.alert.engine import AlertEngine, UnknownRule
     from tracker.store import alerts
@@ -179,7 +220,7 @@ def _acknowledge(
 
 
 def _measure(
-    service: Service, path: dict[str, str], given: models_written.MeasurementAsked
+    service: Service, path: dict[str, str], given: models_alerts.MeasurementAsked
 ) -> dict[str, Any]:
     from tracker.domain.measurement import UTILISATIONS
 

@@ -1,10 +1,55 @@
-"""The shapes of what is asked to be written, and of what was."""
+"""The shapes of answers about alerts, and of what is asked to be written and was."""
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from tracker.web.api.models import Answer, Moment, Shape, Usd
+
+
+class Alert(BaseModel):
+    """How an alert rule stands."""
+
+    model_config = ConfigDict(extra="allow")
+
+    rule: str
+    title: str | None
+    when: str | None
+    status: str
+    phase: str | None
+    health: str | None
+    value: str | None
+    problems: list[str]
+
+
+class AlertsAnswer(Answer):
+    """How every alert rule stands."""
+
+    as_of: Moment
+    remarks: list[str]
+    rows: list[Alert]
+
+
+class Silence(Shape):
+    """Notices that are kept back: of what all its matchers match; null matches everything."""
+
+    id: int
+    in_force: bool
+    rule: str | None
+    job: str | None
+    provider: str | None
+    gpu: str | None
+    starts_at: Moment
+    until: Moment
+    author: str
+    comment: str
+
+
+class SilencesAnswer(Answer):
+    """Silences, by number."""
+
+    as_of: Moment
+    rows: list[Silence]
 
 
 class SilenceAsked(Shape):
@@ -21,6 +66,13 @@ class SilenceAsked(Shape):
 
 class SilenceMade(Answer):
     """A silence that was made."""
+
+    silence: int
+    until: Moment
+
+
+class SilenceEnded(Answer):
+    """A silence that was ended."""
 
     silence: int
     until: Moment
