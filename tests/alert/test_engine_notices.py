@@ -188,8 +188,8 @@ def test_the_command_of_a_notice_is_one_that_the_command_line_takes(
     wanted = rule(
         when, providers=["acme"], regions=["eu-*"], countries=["de"], markets=["any"],
         tiers=["any"], min_vram_gb=80, min_ram_gib=64.5, min_vcpus=8, min_disk_gb=100,
-        min_network_mbps=900, interconnect="nv link", dedicated=True, ecc=True, available=True,
-        max_age="1h", min_gpus=2,
+        min_network_mbps=900, interconnect="nv link", kinds=["machine", "gpus"], dedicated=True,
+        ecc=True, available=True, max_age="1h", min_gpus=2,
     )  # fmt: skip
     world.poll(0, CHEAP)
     program, *arguments = shlex.split(command(wanted))

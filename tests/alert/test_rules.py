@@ -57,8 +57,8 @@ def test_every_key_is_understood() -> None:
         every="90s", providers=["Acme"], regions="eu-*, us-east", countries=["de"],
         markets=["on-demand", "spot"], tiers=["Secure"], min_vram_gb=80, min_gpus=2,
         min_ram_gib=64.5, min_vcpus="8", min_disk_gb=100, min_network_mbps=900,
-        interconnect="nvlink", dedicated=True, ecc=True, available=True, max_age="1h",
-        enabled=True,
+        interconnect="nvlink", kinds=["GPU", "machine"], dedicated=True, ecc=True,
+        available=True, max_age="1h", enabled=True,
     )  # fmt: skip
     hour = timedelta(hours=1)
     assert found.policy == Policy(
@@ -70,8 +70,8 @@ def test_every_key_is_understood() -> None:
         providers=("acme",), regions=("eu-*", "us-east"), countries=("DE",),
         markets=("on_demand", "spot"), tiers=("secure",), min_vram_gb=Decimal(80), min_gpus=2,
         min_ram_gib=Decimal("64.5"), min_vcpus=Decimal(8), min_disk_gb=Decimal(100),
-        min_network_mbps=Decimal(900), interconnect="nvlink", dedicated=True, ecc=True,
-        available=True, max_age=hour,
+        min_network_mbps=Decimal(900), interconnect="nvlink", kinds=("gpu", "machine"),
+        dedicated=True, ecc=True, available=True, max_age=hour,
     )  # fmt: skip
     assert (found.rank, found.confidence, found.typed_prices) == ("median", "conservative", True)
     assert (found.every, found.channels) == (timedelta(seconds=90), ("ops", "log"))
@@ -123,6 +123,7 @@ def test_every_kind_of_condition_loads(when: str) -> None:
         ({"channels": 3}, "channels", "is not a list of words"),
         ({"markets": ["sport"]}, "markets", "did you mean spot?"),
         ({"markets": ["any", "spot"]}, "markets", "any means all of them"),
+        ({"kinds": ["machines"]}, "kinds", "'machines' is not a kind; did you mean machine?"),
         ({"countries": ["Germany"]}, "countries", "two-letter country code"),
         ({"min_vram_gb": -80}, "min_vram_gb", "must be above 0"),
         ({"min_vram_gb": "1e99"}, "min_vram_gb", "is not plausible"),

@@ -78,6 +78,7 @@ all_filters = st.builds(
     min_disk_gb=st.none(),
     min_network_mbps=st.none(),
     interconnect=st.none(),
+    kinds=some("slice", "gpu", "machine"),
     dedicated=st.booleans(),
     ecc=st.just(False),
     available=st.booleans(),

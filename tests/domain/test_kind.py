@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracker.domain.kind import Kind, kind_of
+from tracker.domain.kind import KIND_TEXTS, Kind, kind_of
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,27 @@ from tracker.domain.kind import Kind, kind_of
 )  # fmt: skip
 def test_kinds(count: str, dedicated: bool | None, kind: str) -> None:
     assert kind_of(Decimal(count), is_slice=False, dedicated=dedicated) == kind
+
+
+@pytest.mark.parametrize(
+    ("family", "form", "count", "kind"),
+    [
+        ("H100", "SXM", "8", "machine"), ("H100", "SXM", "9", "cluster"),
+        ("H100", "SXM", "16", "cluster"), ("B200", "SXM", "16", "cluster"),
+        ("MI300X", "OAM", "16", "cluster"), ("H100", None, "16", "machine"),
+        ("H100", "PCIE", "10", "machine"), ("A100", "SXM", "16", "machine"),
+        ("A100", "SXM", "17", "cluster"), ("V100", "SXM", "16", "machine"),
+    ],
+)  # fmt: skip
+def test_more_than_one_board_is_several_machines(
+    family: str, form: str | None, count: str, kind: str
+) -> None:
+    found = kind_of(Decimal(count), is_slice=False, dedicated=None, family=family, form_factor=form)
+    assert found == kind
+
+
+def test_each_kind_has_words() -> None:
+    assert set(KIND_TEXTS) == set(get_args(Kind))
 
 
 @given(count=st.integers(1, 200), dedicated=st.sampled_from([None, True, False]))

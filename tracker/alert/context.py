@@ -174,7 +174,7 @@ def command(rule: Rule, *, typed: bool = False) -> str:
 
 def _filter_options(f: Filters, *, with_gpus: bool) -> Iterator[str]:
     lists = {"provider": f.providers, "region": f.regions, "country": f.countries,
-             "market": f.markets, "tier": f.tiers}  # fmt: skip
+             "market": f.markets, "tier": f.tiers, "kind": f.kinds}  # fmt: skip
     for option, names in lists.items():
         if names:
             yield from (f"--{option}", ",".join(names))

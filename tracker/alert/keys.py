@@ -10,6 +10,7 @@ from typing import Any
 
 from tracker.alert import fields
 from tracker.alert.fields import Wrong
+from tracker.domain.kind import KINDS
 from tracker.domain.offer import Market
 from tracker.domain.rule.types import Policy
 
@@ -54,6 +55,14 @@ def _markets(value: Any) -> tuple[str, ...]:
     return _alone(names)
 
 
+def _kinds(value: Any) -> tuple[str, ...]:
+    names = _lower(value)
+    for name in names:
+        if name not in KINDS:
+            raise Wrong(f"{name!r} is not a kind; {fields.nearest(name, KINDS)}")
+    return names
+
+
 def _alone(names: tuple[str, ...]) -> tuple[str, ...]:
     if "any" in names and len(names) > 1:
         raise Wrong("any means all of them; name no others beside it")
@@ -73,6 +82,7 @@ FILTERS: dict[str, Callable[[Any], Any]] = {
     "min_disk_gb": fields.amount,
     "min_network_mbps": fields.amount,
     "interconnect": fields.text(60),
+    "kinds": _kinds,
     "dedicated": fields.flag,
     "ecc": fields.flag,
     "available": fields.flag,

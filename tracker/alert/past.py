@@ -50,7 +50,7 @@ _KIND = (
 )  # fmt: skip
 _KIND_IF_FILTERED = {
     "regions": "region", "countries": "country", "min_ram_gib": "ram_gib", "min_vcpus": "vcpus",
-    "interconnect": "interconnect", "dedicated": "dedicated",
+    "interconnect": "interconnect", "dedicated": "dedicated", "kinds": "dedicated",
 }  # fmt: skip
 NOT_KEPT = ("available", "max_age", "min_disk_gb", "min_network_mbps")
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tracker.domain.job import MAX_HOURS
 from tracker.domain.job_download import MAX_GB, MAX_MBPS
 from tracker.domain.job_text import MAX_SETUP_HOURS
+from tracker.domain.kind import KINDS, Kind
 
 if TYPE_CHECKING:
     from tracker.report.filters import Filters
@@ -148,6 +149,7 @@ def filters_of(values: Mapping[str, Any]) -> Filters:
         markets = tuple(one_of(name, MARKETS, "market") for name in values["market"])
     except ValueError as error:
         raise BadQuestion("market", str(error)) from None
+    kinds = _kinds(values["kind"])
     return Filters(
         gpus=values["gpu"],
         providers=tuple(name.lower() for name in values["provider"]),
@@ -161,12 +163,23 @@ def filters_of(values: Mapping[str, Any]) -> Filters:
         min_disk_gb=values["min_disk"],
         min_network_mbps=values["min_network"],
         interconnect=values["interconnect"],
+        kinds=kinds,
         dedicated=values["dedicated"],
         ecc=values["ecc"],
         available=values["available"],
         max_age=values["max_age"],
         include_stale=values["include_stale"],
+        # Who asks for nothing but slices has named them; beside whole cards they are not ranked.
+        include_slices=bool(kinds) and set(kinds) == {"slice"},
     )
+
+
+def _kinds(names: Sequence[str]) -> tuple[Kind, ...]:
+    """The kinds of what is rented that are named. Raises BadQuestion."""
+    try:
+        return tuple(KINDS[KINDS.index(one_of(name, KINDS, "kind"))] for name in names)
+    except ValueError as error:
+        raise BadQuestion("kind", str(error)) from None
 
 
 def _refuse_contradictions(values: Mapping[str, Any]) -> None:
@@ -281,6 +294,7 @@ FILTERS: Mapping[str, Parameter] = {
     "min_disk": _number("At least so many GB per machine."),
     "min_network": _number("At least so many Mbit/s down, per machine."),
     "interconnect": text_parameter("A word of it: nvlink, infiniband."),
+    "kind": _list("What is rented: a share of a GPU, one, several, a machine, a cluster.", KINDS),
     "dedicated": _flag("Only machines of one's own."),
     "ecc": _flag("Only GPUs with ECC memory."),
     "available": _flag("Only what the provider says is in stock."),

@@ -47,6 +47,7 @@ class Filters(TypedDict, total=False):
     min_disk: Amount
     min_network: Amount
     interconnect: str
+    kind: Words
     dedicated: bool
     ecc: bool
     available: bool

@@ -7,7 +7,8 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 from tracker.cli import render, units
-from tracker.report.filters import known_at
+from tracker.domain.kind import KIND_TEXTS
+from tracker.report.filters import known_at, rented_kind
 from tracker.report.shapes import goals, words
 from tracker.report.shapes.rows import csv_columns as csv_columns
 from tracker.report.shapes.rows import document as document
@@ -129,12 +130,19 @@ def stock_text(availability: str, label: str | None) -> str:
     return {"yes": label or "yes", "no": "none"}.get(availability, "list")
 
 
+def _listed(r: Row) -> str:
+    listed = r.offer.availability == "unknown"
+    return "; a list price: nobody says whether it is to be had" if listed else ""
+
+
 def explain_lines(rows: Iterable[Row]) -> None:
     """The lines of each bill."""
     for r in rows:
         place = f"#{r.rank}" if r.rank else UNRANKED
         render.say(f"{place} {r.offer.gpu_key} at {r.offer.provider}, offer {ref(r.offer.key)}")
         render.say(f"    id: {r.offer.native_id}")
+        kind = rented_kind(r.offer)
+        render.say(f"    kind: {kind} ({KIND_TEXTS[kind]}){_listed(r)}")
         note = f" ({r.estimate.note})" if r.estimate.note else ""
         source = f"; source: {r.estimate.source}" if r.estimate.source else ""
         if r.estimate.version:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 KINDS = ("offers", "history", "floor", "polls")
 FORMATS = ("csv", "ndjson", "parquet")
-# What is known of an offer only now, and so is in no history.
+# What is known of an offer only now, and so is in no history; and what is made of its columns.
 _ONLY_NOW = {"available": "--available", "max_age": "--max-age",
              "min_network_mbps": "--min-network", "min_disk_gb": "--min-disk",
-             "include_stale": "--include-stale"}  # fmt: skip
+             "include_stale": "--include-stale", "kinds": "--kind"}  # fmt: skip
 _OPTION = {"gpu_keys": "--gpu", "regions": "--region", "countries": "--country",
            "markets": "--market", "tiers": "--tier", "min_vram_gb": "--min-vram",
            "min_gpus": "--gpus", "min_ram_gib": "--min-ram", "min_vcpus": "--min-vcpus",
@@ -31,7 +31,7 @@ _OPTION = {"gpu_keys": "--gpu", "regions": "--region", "countries": "--country",
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("kind", type=click.Choice(KINDS), metavar="|".join(KINDS))
+@click.argument("what", type=click.Choice(KINDS), metavar="|".join(KINDS))
 @click.argument("file", metavar="FILE")
 @click.option("-o", "--output", type=click.Choice(FORMATS), required=True, help="What to write.")
 @click.option("--since", type=Moment(), help="Only what held then or later.")
@@ -53,7 +53,7 @@ def export(obj: dict[str, Any], /, **options: Any) -> None:
         raise click.UsageError("--as-of: an export is of a time; use --since and --until")
     if options["since"] and options["until"] and options["since"] >= options["until"]:
         raise click.UsageError("--since must lie before --until")
-    kind, target, gpus = options["kind"], options["file"], options["gpus"]
+    kind, target, gpus = options["what"], options["file"], options["gpus"]
     try:
         wanted = _wanted(app, kind, filters_from(options)._replace(min_gpus=gpus), options)
     except UnknownGpu as error:

@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from tracker.app import asked
 from tracker.app.asked import MARKETS as MARKETS
 from tracker.app.asked import BadQuestion
+from tracker.domain.kind import KINDS
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -121,6 +122,7 @@ _past_options: Callable[[F], F] = stack(
         click.option("--min-vcpus", type=Positive(), help="At least so many per machine."),
         click.option("--min-disk", type=Positive(), help="At least so many GB per machine."),
         click.option("--interconnect", metavar="WORD", help="A word of it: nvlink, infiniband."),
+        _many("kind", f"What is rented: {', '.join(KINDS)}."),
         click.option("--dedicated", is_flag=True, help="Only machines of one's own."),
         click.option("--ecc", is_flag=True, help="Only GPUs with ECC memory."),
     ]

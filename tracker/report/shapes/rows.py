@@ -8,10 +8,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from tracker.domain.break_even import break_even_is_unknown
-from tracker.domain.kind import kind_of
 from tracker.domain.money import from_micro_usd
 from tracker.domain.terms import OWN
-from tracker.report.filters import known_at
+from tracker.report.filters import known_at, rented_kind
 from tracker.report.shapes import goals, texts, units, words
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ COLUMNS = (
     "total_usd", "at_least_usd", "partial", "price_usd_per_gpu_hour", "price_usd_per_machine_hour",
     "machines", "runtime_hours", "billed_hours", "basis", "lower_bound", "seen_at", "age_seconds",
     "stale", "valid_as_of", "availability", "stock", "discount_percent", "source", "offer_id",
-    "low_usd", "high_usd", "tie", "done_hours", "unbeaten",
+    "low_usd", "high_usd", "tie", "done_hours", "unbeaten", "kind", "list_price",
 )  # fmt: skip
 
 OFFER_COLUMNS = (
@@ -61,6 +60,7 @@ def row(r: Row, now: datetime) -> dict[str, Any]:
         "owned": o.source == OWN,
         "upstream": o.upstream,
         "offer_id": o.native_id,
+        **_kind(o),
         "region": o.region,
         "country": o.country,
         "tier": o.tier,
@@ -105,6 +105,11 @@ def row(r: Row, now: datetime) -> dict[str, Any]:
         ],
         "notes": list(b.notes),
     }
+
+
+def _kind(o: Any) -> dict[str, Any]:
+    """What is rented; and whether nobody says that anything is to be had at the price."""
+    return {"kind": rented_kind(o), "list_price": o.availability == "unknown"}
 
 
 def _interruptions(r: Row) -> dict[str, Any]:
@@ -202,9 +207,7 @@ def offer_row(o: Any, now: datetime, stale: bool) -> dict[str, Any]:
         "price_usd_per_machine_hour": texts.usd_text(machine),
         "vram_gb": o.vram_gb, "age_seconds": int((now - known_at(o)).total_seconds()),
         "stale": stale, "availability": o.availability,
-        "kind": kind_of(o.gpu_count, is_slice=o.is_slice, dedicated=o.dedicated),
-        # A price of which nobody says whether anything is to be had at it.
-        "list_price": o.availability == "unknown",
+        **_kind(o),
     }  # fmt: skip
     skip = {"key", "offer_id", "gpu_key", "gpu_count", "price_micro_usd"}
     rest = {k: v for k, v in o._asdict().items() if k not in skip and k not in values}

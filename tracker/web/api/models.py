@@ -58,6 +58,8 @@ class Row(Shape):
     country: str | None
     tier: str
     market: str
+    kind: str = Field(description="What is rented: slice, gpu, gpus, machine or cluster.")
+    list_price: bool = Field(description="Nobody says whether anything is to be had at it.")
     price_kind: str
     total_usd: Usd | None = Field(description="null: a part of the bill has no known price")
     at_least_usd: Usd
@@ -253,6 +255,8 @@ class Offer(BaseModel):
     age_seconds: int
     stale: bool
     availability: str
+    kind: str = Field(description="What is rented: slice, gpu, gpus, machine or cluster.")
+    list_price: bool = Field(description="Nobody says whether anything is to be had at it.")
     native_id: str
     seen_at: Moment
 

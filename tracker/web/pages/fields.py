@@ -19,7 +19,7 @@ _LABELS = {
     "dedicated": "Machines of one's own only", "as_of": "As it was at (UTC)",
     "min_ram": "GiB of RAM, at least", "min_vcpus": "vCPUs, at least",
     "min_disk": "Machine's disk, GB, at least", "min_network": "Mbit/s down, at least",
-    "interconnect": "Interconnect", "max_age": "Confirmed within",
+    "interconnect": "Interconnect", "kind": "Kind", "max_age": "Confirmed within",
     "download": "Download first, GB", "assume_network": "Mbit/s to assume",
     "compare": "Break-even of",
     "since": "Since", "until": "Until", "bucket": "Bucket", "tz": "Time zone", "stat": "Figure",
