@@ -128,7 +128,15 @@ def test_an_alert_rule_sees_the_same_hours(tmp_path: Path) -> None:
         (["--gpu", "H100", "--hours", "2"], "H100 may be H100-"),
         (["--gpu", "H101", "--hours", "2"], "unknown GPU 'H101'"),
         (["--gpu", "H100-SXM-80GB", "--hours", "110"], "are these minutes?"),
-        (["--gpu", "H100-SXM-80GB", "--requests-per-second", "3"], "how many requests there are"),
+        (
+            ["--gpu", "H100-SXM-80GB", "--requests-per-second", "3"],
+            "--requests-per-second: llama-3.1-8b-lora does not say how many requests there are; "
+            "give --tokens-per-second or --samples-per-second or --hours",
+        ),
+        (
+            ["--gpu", "H100-SXM-80GB", "--hours", "2", "--communication-percent", "5"],
+            "one GPU exchanges nothing with others; say how many: --gpus",
+        ),
         (["--gpu", "H100-SXM-80GB", "--hours", "2", "--gpu-percent", "130"], "0<=x<=100"),
     ],
 )
@@ -143,3 +151,43 @@ def test_what_cannot_be_is_refused_and_nothing_written(argv: list[str], said: st
 def test_a_service_cannot_be_measured_by_hours() -> None:
     answer = _measure("--gpu", "H100-SXM-80GB", "--hours", "2", job="llama-3.1-8b-service")
     assert "is a service" in answer.complaint
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--tokens-per-second", "5000"],
+         "--tokens-per-second: bert-large is a job of plain hours: it has no tokens; give --hours"),
+        (["--samples-per-second", "5"], "it has no samples; give --hours"),
+        (["--requests-per-second", "5"], "it has no requests; give --hours"),
+        (["--hours", "240"],
+         "--hours: 240 h on 1 x H100-SXM-80GB, where bert-large takes 4 GPU-hours on "
+         "H100-SXM-80GB; are these minutes, or is this another job?"),
+        (["--hours", "0.16"], "are these days"),
+        (["--hours", "0.02", "--gpus", "8"], "0.02 h on 8 x H100-SXM-80GB, where"),
+    ],
+)  # fmt: skip
+def test_a_job_of_plain_hours_takes_hours_that_may_be_its_own(argv: list[str], said: str) -> None:
+    answer = _measure("--gpu", "H100-SXM-80GB", *argv, job="bert-large")
+    assert answer.code == 2
+    assert said in answer.complaint
+    row = by_id(run("cheapest", "bert-large", "-o", "json").json()["rows"])["h100"]
+    assert row["basis"] == "published"
+
+
+def test_plain_hours_of_other_gpus_tell_less() -> None:
+    # 12 h on an A100, 4 h on an H100, 48 h or more on RTX 4090s.
+    assert _measure("--gpu", "L4", "--hours", "300", job="bert-large").code == 0
+    assert _measure("--gpu", "V100-SXM-16GB", "--hours", "4000", job="bert-large").code == 2
+    refused = _measure("--gpu", "L4", "--hours", "0.01", job="bert-large")
+    assert "takes 4 to 48 GPU-hours on other GPUs; are these days" in refused.complaint
+    # A lower bound says nothing of how long it may be.
+    assert _measure("--gpu", "RTX4090-24GB", "--hours", "5000", job="bert-large").code == 0
+    assert _measure("--gpu", "RTX4090-24GB", "--hours", "2", job="bert-large").code == 2
+
+
+def test_few_hours_are_not_shown_as_none(tmp_path: Path) -> None:
+    own = tmp_path / "short.toml"
+    own.write_text('name = "short"\n[hours]\nH100 = 0.004\n')
+    answer = _measure("--gpu", "H100-SXM-80GB", "--hours", "0.00456", job=str(own))
+    assert "0.0046 h measured" in answer.out

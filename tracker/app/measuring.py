@@ -10,12 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 from tracker.app.asked import BadQuestion
 from tracker.domain.gpu import UnknownGpu
-from tracker.domain.job import Basis, Job, JobError, RuntimeHours, is_slice
-from tracker.domain.job_fields import MAX_TEXT, hours_at, read_hours
+from tracker.domain.job import (
+    Basis,
+    Job,
+    JobError,
+    RuntimeEstimate,
+    RuntimeHours,
+    given_hours,
+    is_slice,
+)
+from tracker.domain.job_fields import MAX_TEXT, hours_at, plain, read_hours
 from tracker.domain.measurement import UTILISATIONS, Measurement, subject_of, unit_of
 
 if TYPE_CHECKING:
     from tracker.app.root import App
+
+# Hours of plain hours that are further apart than this from those given are in another unit, or
+# of another job; the fastest and the slowest GPUs that one has are some ten times apart.
+_TOO_LONG, _TOO_SHORT, _OTHER_GPU = 25, 20, 10
 
 RATES = {"tokens_per_second": "tokens", "samples_per_second": "samples",
          "requests_per_second": "requests"}  # fmt: skip
@@ -49,6 +61,10 @@ def measurement(app: App, job: Job, options: Mapping[str, Any]) -> Measurement:
     note = options["note"]
     if note is not None and len(note) > MAX_TEXT:
         raise BadQuestion("note", f"longer than {MAX_TEXT} characters")
+    if gpus == 1 and options["communication_percent"]:
+        raise BadQuestion(
+            "communication_percent", "one GPU exchanges nothing with others; say how many: {gpus}"
+        )
     gpu = _exact_gpu(app, options["gpu"])
     hours = _hours(job, options)
     _plausible(app, job, gpu, gpus, hours)
@@ -85,17 +101,26 @@ def _hours(job: Job, options: Mapping[str, Any]) -> Decimal:
         units = job.task.units if job.task is not None else {}
         amount = units.get(RATES[name])
         if amount is None:
-            raise BadQuestion(
-                None, f"the job does not say how many {RATES[name]} there are; give {{hours}}"
-            )
+            raise BadQuestion(name, _counts_none(job, RATES[name]))
         return hours_at(amount, options[name], name)
     except JobError as error:
         raise BadQuestion(name, str(error).removeprefix(f"{name}: ")) from None
 
 
+def _counts_none(job: Job, unit: str) -> str:
+    """Why a rate of *unit* says nothing of *job*, and what does."""
+    if job.task is None:
+        return f"{job.name} is a job of plain hours: it has no {unit}; give {{hours}}"
+    rates = {of: rate for rate, of in RATES.items()}
+    counted = [f"{{{rates[of]}}}" for of in job.task.units if of in rates]
+    instead = " or ".join((*counted, "{hours}"))
+    return f"{job.name} does not say how many {unit} there are; give {instead}"
+
+
 def _plausible(app: App, job: Job, gpu: str, gpus: int, hours: Decimal) -> None:
     """Refuse hours that cannot be of this job, as they would be in its file."""
     if job.task is None:
+        _like_those_given(app, job, gpu, gpus, hours)
         return
     from tracker.domain import evidence
 
@@ -104,3 +129,29 @@ def _plausible(app: App, job: Job, gpu: str, gpus: int, hours: Decimal) -> None:
         evidence.check(alone, app.catalogue)
     except JobError as error:
         raise BadQuestion(None, str(error).removeprefix(f"hours.{gpu}: ")) from None
+
+
+def _like_those_given(app: App, job: Job, gpu: str, gpus: int, hours: Decimal) -> None:
+    """Refuse hours that a job of plain hours contradicts: they are all that is known of it.
+
+    GPU-hours are compared, of that GPU where the job has any for it, else more loosely of all.
+    """
+    there = given_hours(job, gpu, app.catalogue)
+    own = isinstance(there, RuntimeEstimate)
+    known = [there] if isinstance(there, RuntimeEstimate) else list(job.hours.values())
+    least = sorted(one.hours * one.gpus for one in known)
+    certain = [one.hours * one.gpus for one in known if not one.lower_bound]
+    taken, factor = hours * gpus, 1 if own else _OTHER_GPU
+    if certain and taken > max(certain) * _TOO_LONG * factor:
+        unit = "minutes"
+    elif taken * _TOO_SHORT * factor < least[0]:
+        unit = "days"
+    else:
+        return
+    usual = " to ".join(dict.fromkeys(plain(round(one, 2)) for one in (least[0], least[-1])))
+    where = gpu if own else "other GPUs"
+    raise BadQuestion(
+        "hours",
+        f"{plain(hours)} h on {gpus} x {gpu}, where {job.name} takes {usual} GPU-hours on {where}; "
+        f"are these {unit}, or is this another job?",
+    )

@@ -93,8 +93,11 @@ def counted(number: int, what: str) -> str:
 
 
 def hours(value: Decimal | None) -> str:
-    """Hours for people, to a hundredth."""
-    return DASH if value is None else number(round(value, 2)) + " h"
+    """Hours for people, to a hundredth; below a tenth to two digits, for no hours are 0."""
+    if value is None:
+        return DASH
+    digits = 2 if not value or abs(value) >= Decimal("0.1") else 1 - value.adjusted()
+    return number(round(value, digits)) + " h"
 
 
 def age(then: datetime | None, now: datetime) -> str:
