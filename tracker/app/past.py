@@ -41,6 +41,7 @@ def history_on(
     if not options["hours_texts"]:
         job = measured(connection, job)
     names = filters.gpus or (tuple(job.hours) if job.task is None else ())
+    filters = slices_named(app, filters)
     question = Question(
         job, filters._replace(gpus=names), window.start, window.end,
         groups=names, per=options["per"],
@@ -51,6 +52,13 @@ def history_on(
     if window.end == now:
         live = _live(connection, app, job, filters, options, names)
     return told(report, app.catalogue, window.edges, Stat(options["stat"]), options["below"], live)
+
+
+def slices_named(app: App, filters: Filters) -> Filters:
+    """*filters* of past prices, with slices where nothing else is named: as in the live answer."""
+    from tracker.app.questions import all_slices
+
+    return filters._replace(include_slices=True) if all_slices(app, filters) else filters
 
 
 def _live(
@@ -96,8 +104,11 @@ def versus_on(
     end = options["as_of"] or now
     if not options["hours_texts"]:
         job = measured(connection, job)
+    # Each side is a question of its own in the live answer: slices may be one of them.
+    slices = any(slices_named(app, filters._replace(gpus=(n,))).include_slices for n in names)
+    start = since_moment(options["since"], end, now)
     question = Question(
-        job, filters._replace(gpus=names), since_moment(options["since"], end, now), end, names,
+        job, filters._replace(gpus=names, include_slices=slices), start, end, names,
         estimates=_estimates(job, options),
     )  # fmt: skip
     report = history_report(connection, question, app.catalogue, now)
