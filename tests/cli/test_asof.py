@@ -95,6 +95,18 @@ def test_a_list_price_gave_way_while_its_seller_answered(url: str, closed: bool)
     assert ask(2, "--gpu", "H100").code == 3
 
 
+@pytest.mark.parametrize("closed", [False, True], ids=["still open", "closed since"])
+def test_an_import_gave_way_while_its_seller_answered(url: str, closed: bool) -> None:
+    kept = make_offer("kept", "1", source="import-tracker", seller="hub")
+    record(url, *(told(hours, "import-tracker", kept, kind="import") for hours in (0, 2, 4)))
+    record(url, told(1, "hub", make_offer("own", "5", source="hub", gpu=A100)))
+    if closed:
+        record(url, told(9, "hub", make_offer("own", "6", source="hub", gpu=A100)))
+    ranked = {hours: [name for name, _ in bills(ask(hours))] for hours in (0.5, 1, 3.9, 4)}
+    assert ranked == {0.5: ["kept"], 1: ["own"], 3.9: ["own"], 4: ["kept"]}
+    assert ask(2).json()["excluded"] == {"imported, and told by their sellers themselves": 1}
+
+
 def test_a_price_dated_anew_is_never_of_negative_age(url: str) -> None:
     for hours, read_on in ((0, READ_ON), (30, date(2026, 3, 3))):
         extras = Extras(valid_as_of=read_on, expires_at=after(900))

@@ -59,7 +59,7 @@ ASKED = (
 OFFERS = 14
 
 
-def _offer(dice: random.Random, number: int, source: str) -> Offer:
+def _offer(dice: random.Random, number: int, source: str, seller: str | None = None) -> Offer:
     """One of a source's offers; all but its price follows from its number."""
     fixed = random.Random(f"{source} {number}")
     month = fixed.random() < 0.2
@@ -82,8 +82,8 @@ def _offer(dice: random.Random, number: int, source: str) -> Offer:
     currency = "EUR" if source == "euro" else "USD"
     unit = PriceUnit.MACHINE_MONTH if month else PriceUnit.MACHINE_HOUR
     offer = make_offer(
-        f"o{number}", "1", source=source, gpu=fixed.choice(GPUS), currency=currency, fx_rate=rate,
-        **fields,
+        f"o{number}", "1", source=source, seller=seller, gpu=fixed.choice(GPUS),
+        currency=currency, fx_rate=rate, **fields,
     )  # fmt: skip
     price = NativePrice(amount, currency, unit)
     return replace(
@@ -93,7 +93,10 @@ def _offer(dice: random.Random, number: int, source: str) -> Offer:
 
 
 def _world(seed: int) -> Iterable[Poll]:
-    """Three days of four sources that miss polls, change prices, and list what others sell."""
+    """Three days of five sources that miss polls, change prices, and list what others sell.
+
+    One is an import, which tells of a seller that is polled, too: its word does not count then.
+    """
     dice = random.Random(seed)
     typed: dict[str, Any] = {
         "seller": "hub", "gpu": GPUS[0],
@@ -110,6 +113,11 @@ def _world(seed: int) -> Iterable[Poll]:
             book = [make_offer("t", "1.5", source="pricebook", **typed)]
             yield make_poll(0, book, source="pricebook", discounts=(off,),
                             **(times | {"every_seconds": 86400}))  # fmt: skip
+        if hour % 9 == 4:
+            prices = random.Random(seed * 55 + hour)
+            seen = [_offer(prices, number, "import-tracker", "hub") for number in range(0, 9, 2)]
+            yield make_poll(0, seen, source="import-tracker", kind="import",
+                            **(times | {"every_seconds": 7200}))  # fmt: skip
         for source in ("hub", "shop", "euro"):
             if dice.random() < 0.7:
                 chosen = random.Random(seed * 1000 + hour // 5)
@@ -139,24 +147,29 @@ def _cheapest(
 def test_history_is_what_the_answer_was_at_every_moment(
     database_server: TestServer, seed: int
 ) -> None:
-    dice = random.Random(seed)
     with database_server.database(migrated=True) as url:
         record(url, *_world(seed))
-        app = App(env={"GPUCOST_DATABASE_URL": url})
-        end, known = START + timedelta(hours=74), 0
-        with closing(connect(url, autocommit=True)) as connection:
-            for asked in ASKED:
-                job = dice.choice(JOBS)
-                question = Question(job, asked._replace(gpus=asked.gpus or tuple(job.hours)),
-                                    START, end)  # fmt: skip
-                report = history_report(connection, question, catalogue(), end)
-                for _ in range(10):
-                    moment = START + timedelta(seconds=dice.randrange(74 * 3600))
-                    told = {
-                        name: step.usd
-                        for name, steps in report.series.items()
-                        if (step := step_at(steps, moment)) and not step.cost.partial
-                    }
-                    assert told == _cheapest(connection, app, job, asked, moment), (asked, moment)
-                    known += len(told)
-        assert known > 50  # else nothing was compared
+        assert _compare(url, seed) > 50  # else nothing was compared
+
+
+def _compare(url: str, seed: int) -> int:
+    """History against the answer as of many moments; how many bills were compared."""
+    dice = random.Random(seed)
+    app = App(env={"GPUCOST_DATABASE_URL": url})
+    end, known = START + timedelta(hours=74), 0
+    with closing(connect(url, autocommit=True)) as connection:
+        for asked in ASKED:
+            job = dice.choice(JOBS)
+            question = Question(job, asked._replace(gpus=asked.gpus or tuple(job.hours)),
+                                START, end)  # fmt: skip
+            report = history_report(connection, question, catalogue(), end)
+            for _ in range(10):
+                moment = START + timedelta(seconds=dice.randrange(74 * 3600))
+                told = {
+                    name: step.usd
+                    for name, steps in report.series.items()
+                    if (step := step_at(steps, moment)) and not step.cost.partial
+                }
+                assert told == _cheapest(connection, app, job, asked, moment), (asked, moment)
+                known += len(told)
+    return known

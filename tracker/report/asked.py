@@ -7,7 +7,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tracker.report.filters import Filters, select_kinds
+from tracker.report.filters import Filters, gives_way, select_kinds
 from tracker.store import reads
 from tracker.store.reads import Shelf, StoredOffer
 
@@ -40,10 +40,10 @@ def ask(
     if as_of is None:
         kinds, left_out = select_kinds(reads.live_kinds(connection, gpu_keys=gpu_keys), filters)
     offers = reads.live_offers(connection, gpu_keys=gpu_keys, kinds=kinds, as_of=as_of)
-    typed = {offer.provider for offer in offers if offer.fallback}
+    told = {offer.provider for offer in offers if gives_way(offer)}
     return Asked(
         offers,
         reads.count_live_offers(connection, as_of=as_of),
         left_out,
-        reads.live_shelves(connection, sellers=typed, now=now, as_of=as_of),
+        reads.live_shelves(connection, sellers=told, now=now, as_of=as_of),
     )

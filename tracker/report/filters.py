@@ -29,6 +29,8 @@ ANY = "any"
 
 OTHER_GPUS = "of other GPUs"
 REPLACED = "replaced by live prices"
+REPLACED_IMPORT = "imported, and told by their sellers themselves"
+IMPORTED = "import-"  # what the names of sources that were imported begin with
 RESOLD = "also sold by who runs them"
 STALE = "stale"
 
@@ -231,13 +233,24 @@ def _checks(f: Filters, catalogue: Catalogue, now: datetime, live: frozenset[She
     else:
         checks.append(lambda o: _stock("no") if o.availability == "no" else None)
     checks += _place(f) + _hardware(f, catalogue)
-    checks.append(lambda o: REPLACED if o.fallback and (o.provider, o.market) in live else None)
+    checks.append(lambda o: _replaced(o) if (o.provider, o.market) in live else None)
     if f.max_age is not None:
         oldest = now - f.max_age
         checks.append(lambda o: "older than asked for" if known_at(o) < oldest else None)
     if not f.include_stale:
         checks.append(lambda o: STALE if is_stale(o, now) else None)
     return checks
+
+
+def _replaced(o: StoredOffer) -> str | None:
+    if o.fallback:
+        return REPLACED
+    return REPLACED_IMPORT if gives_way(o) else None
+
+
+def gives_way(o: StoredOffer) -> bool:
+    """Whether what its seller tells itself counts instead (docs/adr/0020)."""
+    return o.fallback or o.source.startswith(IMPORTED)
 
 
 def _kind_checks(f: Filters) -> list[KindCheck]:
