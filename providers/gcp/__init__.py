@@ -171,16 +171,20 @@ provider = Provider(
         default_tiers=("standard",),
         key="optional",
         key_variable="GCP_API_KEY",
-        key_adds="Google's own catalogue, for all regions, instead of a third party's open data",
+        key_adds="Google's own catalogue, for all regions, instead of a third party's open data, "
+        "and with it T4, V100 and P100",
         terms="with a key: a documented public API, made for programs; without: open data of a "
         "third party under the Apache-2.0 licence, believed for 14 days after it was made "
         "(open_data = false leaves it out)",
         verified="sums checked to the last digit against Google's price page for a2-highgpu-1g, "
         "a2-ultragpu-1g and a3-highgpu-8g, and against open data recorded in 2025-03; most SKUs "
         "were seen in documentation and other programs only, and neither source has been called "
-        "live, because no live call was possible when this was written. Machines without an "
-        "on-demand price (a3-highgpu-1g, 2g and 4g, a3-ultragpu, a4) are listed as spot only; "
-        "which GPU is in which region is a hand-kept table",
+        "live, because no live call was possible when this was written. a3-highgpu-1g, 2g and 4g "
+        "are listed as spot only, a3-ultragpu and a4 as spot or committed to with a reservation, "
+        "a4x so alone (the name of its price item is taken after that of a4), and a3-edgegpu only "
+        "where the open data prices the whole machine. T4, V100 and P100 come with an "
+        "n1-standard-8 for each GPU, before the sustained-use discount of N1. Which GPU is in "
+        "which region is a hand-kept table",
         min_every=timedelta(hours=1),
     ),
     fetch=fetch,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from providers.gcp.machines import MACHINES, Machine
+from providers.gcp.machines import COMMITTED, MACHINES, N1, ON_DEMAND, SPOT, Machine
 from providers.gcp.regions import COUNTRY, is_in
-from providers.gcp.skus import CORE, ON_DEMAND, RAM, SPOT, SSD, Prices, host_part, part_of
+from providers.gcp.skus import CORE, RAM, SSD, Prices, host_part, part_of
 from tracker.provider import (
     HOURS_PER_MONTH,
     Extras,
@@ -60,6 +60,8 @@ def assembled(prices: Prices, rejected: list[Rejected]) -> Iterator[Priced]:
     the type without a price there.
     """
     for machine in MACHINES:
+        if not machine.summed:
+            continue
         gpu = part_of(machine.gpu)
         for region, market, _ in sorted(key for key in prices if key[2] == gpu):
             if not is_sold(machine, region, market, rejected):
@@ -102,8 +104,8 @@ def is_sold(machine: Machine, region: str, market: str, rejected: list[Rejected]
     if is_in(machine.gpu, region) is False:
         rejected.append(Rejected(NOT_THERE, shown))
         return False
-    if market != SPOT and not machine.on_demand:
-        rejected.append(Rejected("sold as spot, flex-start or reservation only", shown))
+    if (COMMITTED if market.isdecimal() else market) not in machine.ways:
+        rejected.append(Rejected("machine type is not sold in this way", shown))
         return False
     return True
 
@@ -143,6 +145,10 @@ def _offer(one: Priced) -> ListedOffer:
         notes.append(f"network {machine.network}")
     if spot:
         notes.append("one price for the region; says nothing of capacity")
+    if machine.host == N1 and not spot and not reserved:
+        notes.append("before the sustained-use discount of N1, up to 30 % of a whole month")
+    if reserved and ON_DEMAND not in machine.ways:
+        notes.append("to be had with a reservation of the capacity only")
     if reserved:
         notes.append(f"commitment of {years} year{'s' if years != '1' else ''} to all parts")
     return ListedOffer(

@@ -14,10 +14,9 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from providers.gcp.machines import BY_NAME, Machine
+from providers.gcp.machines import BY_NAME, ON_DEMAND, SPOT, Machine
 from providers.gcp.offers import NOT_THERE, Priced, is_sold
 from providers.gcp.regions import is_in
-from providers.gcp.skus import ON_DEMAND, SPOT
 from tracker.provider import (
     ParseError,
     Payload,

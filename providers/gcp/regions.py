@@ -7,7 +7,7 @@ A GPU without an entry here is taken to be wherever it has a price.
 
 from __future__ import annotations
 
-from providers.gcp.machines import A100_40, A100_80, H100, H100_MEGA, H200, L4, Gpu
+from providers.gcp.machines import A100_40, A100_80, H100, H100_MEGA, H200, L4, P100, T4, V100, Gpu
 
 _COUNTRIES = {
     "AU": "australia-southeast1 australia-southeast2",
@@ -69,6 +69,16 @@ _REGIONS_OF: dict[str, frozenset[str]] = {
         "asia-east1 asia-northeast1 asia-northeast3 asia-south1 asia-southeast1 europe-west1 "
         "europe-west2 europe-west3 europe-west4 europe-west6 me-central2 northamerica-northeast2 "
         "us-central1 us-east1 us-east4 us-west1 us-west4"
+    ),
+    T4.counts[0]: _set(
+        "asia-east1 asia-east2 asia-northeast1 asia-northeast3 asia-south1 asia-southeast1 "
+        "asia-southeast2 australia-southeast1 europe-central2 europe-west1 europe-west2 "
+        "europe-west3 europe-west4 me-west1 northamerica-northeast1 southamerica-east1 us-central1 "
+        "us-east1 us-east4 us-west1 us-west2 us-west3 us-west4"
+    ),
+    V100.counts[0]: _set("asia-east1 europe-west4 us-central1 us-east1 us-west1"),
+    P100.counts[0]: _set(
+        "asia-east1 australia-southeast1 europe-west1 europe-west4 us-central1 us-east1 us-west1"
     ),
 }
 

@@ -18,11 +18,11 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from providers.gcp.machines import GPUS, HOSTS, Gpu
+from providers.gcp.machines import GPUS, HOSTS, N1, ON_DEMAND, SPOT, Gpu
 from tracker.provider import Rejected, parse_decimal
 
 CORE, RAM, SSD = "core", "ram", "local ssd"
-ON_DEMAND, SPOT = "on_demand", "spot"  # beside them: years of a commitment, as "1", "3", "5"
+# Markets are ON_DEMAND, SPOT and the years of a commitment, as "1", "3", "5".
 
 _UNITS = {CORE: "h", RAM: "GiBy.h", SSD: "GiBy.mo"}  # a GPU: "h"
 _NANO = Decimal(1_000_000_000)
@@ -41,7 +41,12 @@ _DENIED = (
     (r"\bvws\b|virtual workstation", "virtual workstation licence"),
     (r"\bvgpu\b", "vGPU"),
 )
-_HOST_WORD = re.compile(rf"\b(?:{'|'.join(HOSTS)}|A4|A4X)\b", re.IGNORECASE)
+_HOST_WORD = re.compile(rf"\b(?:{'|'.join(HOSTS)}|N1|A4|A4X)\b", re.IGNORECASE)
+# Of N1 in commitments, whose name is no part of them, and of local SSD.
+_NAMELESS = (
+    "ssd backed local storage", "commitment v1: local ssd",
+    "commitment v1: cpu in ", "commitment v1: ram in ",
+)  # fmt: skip
 _PLACE = re.compile(r"^(.+?)(?: running)? in [^:]+$", re.IGNORECASE)
 _YEARS = re.compile(r"^commitment v1: (.+) for ([1-9]) years?$", re.IGNORECASE)
 _SPOT_TAIL = re.compile(r" attached to spot preemptible vms$", re.IGNORECASE)
@@ -76,6 +81,21 @@ def part_of(gpu: Gpu) -> str:
 def host_part(host: str, part: str) -> str:
     """How the price item of a host's vCPUs (CORE) or memory (RAM) is called here."""
     return f"{host} {part}"
+
+
+def _host_items(*, committed: bool) -> dict[str, str]:
+    """The part that each description of vCPUs or memory is of."""
+    core, ram = ("cpu", "ram") if committed else ("instance core", "instance ram")
+    begins = {host: f"{host} ".casefold() for host in HOSTS}  # "A2 Instance Core", "A2 Cpu"
+    begins[N1] = "" if committed else "n1 predefined "
+    return {
+        f"{start}{word}": host_part(host, part)
+        for host, start in begins.items()
+        for word, part in ((core, CORE), (ram, RAM))
+    }
+
+
+_HOST_ITEMS, _COMMITTED_ITEMS = _host_items(committed=False), _host_items(committed=True)
 
 
 def prices(skus: Iterable[Any], now: datetime) -> tuple[Prices, list[Rejected]]:
@@ -139,9 +159,7 @@ def _items(sku: dict[str, Any], now: datetime) -> list[Item]:
 def _concerns_gpus(description: str, group: str) -> bool:
     text = description.casefold()
     return (
-        group == "GPU"
-        or _HOST_WORD.search(description) is not None
-        or text.startswith(("ssd backed local storage", "commitment v1: local ssd"))
+        group == "GPU" or _HOST_WORD.search(description) is not None or text.startswith(_NAMELESS)
     )
 
 
@@ -174,11 +192,9 @@ def _part(what: str, *, committed: bool) -> str | None:
     text = " ".join(what.casefold().split())
     if text == ("local ssd" if committed else "ssd backed local storage"):
         return SSD
-    for host in HOSTS:
-        # "A2 Instance Core", and in commitments "A2 Cpu".
-        core, ram = ("cpu", "ram") if committed else ("instance core", "instance ram")
-        if text in (f"{host.casefold()} {core}", f"{host.casefold()} {ram}"):
-            return host_part(host, CORE if text.endswith(core) else RAM)
+    host_items = _COMMITTED_ITEMS if committed else _HOST_ITEMS
+    if text in host_items:
+        return host_items[text]
     words = frozenset(text.split()) - _SILENT_WORDS
     for gpu in GPUS:
         if words in gpu.items:

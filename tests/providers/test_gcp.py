@@ -1,11 +1,8 @@
-"""Google Cloud: sums of parts to the cent, and what may never pass for the hour of a machine."""
+"""Google Cloud: sums of parts to the cent, and the recorded answers."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter
-from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -14,92 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from providers.gcp import MAX_PAGES, provider
+from providers.gcp import provider
 from providers.gcp.machines import BY_NAME, MACHINES
-from providers.gcp.opendata import BELIEVED_FOR
 from providers.gcp.regions import COUNTRY
-from tests.providers.answering import NOW, Http, fetched, payload, refused
+from tests.providers.answering import NOW, payload
+from tests.providers.gcp_skus import PARTS, open_data, parsed, price_of, sku
 from tests.support.catalogue import catalogue
-from tests.support.fixtures import FIXTURES, NO_SHARED, SHARED
+from tests.support.fixtures import NO_SHARED, SHARED
 from tracker.collect import digest
 from tracker.domain.offer import Offer
 from tracker.domain.quality import Known, Rules
-from tracker.provider import FetchError, Market, Parsed, ParseError, Payload, SecretStr
+from tracker.provider import Market, ParseError, Payload
 
 RECORDED = SHARED / "providers" / "payloads" / "gcp"
 needs_recordings = pytest.mark.skipif(not RECORDED.is_dir(), reason=NO_SHARED)
-
-IOWA = ["us-central1"]
-UNITS = {"CPU": "h", "RAM": "GiBy.h", "GPU": "h", "LocalSSD": "GiBy.mo"}
-
-
-def sku(
-    description: str, usd: str, group: str = "GPU", usage: str = "OnDemand",
-    regions: list[str] = IOWA,
-) -> dict[str, Any]:  # fmt: skip
-    """A price item as the catalogue has it."""
-    units, _, fraction = usd.partition(".")
-    price = {"currencyCode": "USD", "units": units, "nanos": int(fraction.ljust(9, "0"))}
-    return {
-        "skuId": description,
-        "description": description,
-        "category": {"resourceGroup": group, "usageType": usage},
-        "serviceRegions": regions,
-        "pricingInfo": [{
-            "pricingExpression": {
-                "usageUnit": UNITS[group],
-                "tieredRates": [{"startUsageAmount": 0, "unitPrice": price}],
-            },
-        }],
-    }  # fmt: skip
-
-
-# Google's prices of 2026 in us-central1; a3's host is fitted to the machine's price.
-PARTS = [
-    sku("A2 Instance Core running in Americas", "0.031611", "CPU"),
-    sku("A2 Instance Ram running in Americas", "0.004237", "RAM"),
-    sku("Nvidia Tesla A100 GPU running in Americas", "2.933908"),
-    sku("Nvidia Tesla A100 80GB GPU running in Americas", "3.92808"),
-    sku("A3 Instance Core running in Americas", "0.0255", "CPU"),
-    sku("A3 Instance Ram running in Americas", "0.002220118", "RAM"),
-    sku("Nvidia H100 80GB GPU running in Americas", "9.796550569"),
-    sku("SSD backed Local Storage", "0.08", "LocalSSD"),
-    sku("Spot Preemptible A3 Instance Core running in Americas", "0.0102", "CPU", "Preemptible"),
-    sku("Spot Preemptible A3 Instance Ram running in Americas", "0.000888", "RAM", "Preemptible"),
-    sku("Nvidia H100 80GB GPU attached to Spot Preemptible VMs running in Americas", "3.9186",
-        usage="Preemptible"),
-    sku("SSD backed Local Storage attached to Spot Preemptible VMs", "0.032", "LocalSSD",
-        "Preemptible"),
-    sku("Commitment v1: A3 Cpu in Americas for 3 Years", "0.01", "CPU", "Commit3Yr"),
-    sku("Commitment v1: A3 Ram in Americas for 3 Years", "0.001", "RAM", "Commit3Yr"),
-    sku("Commitment v1: Nvidia H100 80GB GPU running in Americas for 3 Years", "4.5",
-        usage="Commit3Yr"),
-    sku("Commitment v1: Local SSD In Americas for 3 Years", "0.0365", "LocalSSD", "Commit3Yr"),
-]  # fmt: skip
-
-# What resembles a part and is none: rejected for one of these reasons, whatever it costs.
-TRAPS = {
-    "Nvidia H100 80GB GPU attached to DWS Defined Duration VMs running in Americas":
-        "Dynamic Workload Scheduler price",
-    "DWS Calendar Mode A3 Instance Core running in Americas": "Dynamic Workload Scheduler price",
-    "Reserved Nvidia H100 80GB GPU in Americas in Calendar Mode": "calendar mode price",
-    "Reserved Nvidia H100 80GB GPU in Americas": "price of an unused reservation",
-    "Flex Start Nvidia H100 80GB GPU running in Americas": "flex-start price",
-    "A3 Sole Tenancy Instance Core running in Americas": "sole tenancy",
-    "A2 Custom Instance Ram running in Americas": "custom machine type",
-    "Nvidia Tesla A100 vws GPU running in Americas": "virtual workstation licence",
-    "Nvidia Tesla A100 40GB Nearline GPU running in Americas":
-        "no machine type is known to be made of it",
-}  # fmt: skip
-
-
-def parsed(*skus: Any, token: str = "", url: str = "") -> Parsed:
-    return provider.parse([payload({"skus": list(skus), "nextPageToken": token}, url)])
-
-
-def price_of(result: Parsed, name: str, market: Market = Market.ON_DEMAND) -> str:
-    (found,) = [o for o in result.offers if (o.source_id, o.market) == (name, market)]
-    return format(found.price.amount.normalize(), "f")
 
 
 def accepted(name: str) -> tuple[dict[tuple[str, str, str, int | None], Offer], Counter[str]]:
@@ -152,15 +77,6 @@ def test_a_commitment_is_reserved_for_its_years() -> None:
     }
 
 
-def test_types_that_cannot_be_had_on_demand_have_no_such_price() -> None:
-    result = parsed(*PARTS)
-    small = {"a3-highgpu-1g", "a3-highgpu-2g", "a3-highgpu-4g"}
-    assert {o.market for o in result.offers if o.source_id in small} == {Market.SPOT}
-    assert {o.source_id for o in result.offers if o.market is Market.SPOT} == {
-        *small, "a3-highgpu-8g"
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize("left_out", range(len(PARTS)))
 def test_a_type_with_a_part_missing_has_no_price(left_out: int) -> None:
     whole, missing = parsed(*PARTS), parsed(*PARTS[:left_out], *PARTS[left_out + 1 :])
@@ -172,66 +88,6 @@ def test_a_type_with_a_part_missing_has_no_price(left_out: int) -> None:
 @given(order=st.permutations(PARTS))
 def test_the_order_of_the_catalogue_changes_nothing(order: list[dict[str, Any]]) -> None:
     assert set(parsed(*order).offers) == set(parsed(*PARTS).offers)
-
-
-@settings(max_examples=30)
-@given(
-    traps=st.lists(st.sampled_from(sorted(TRAPS)), min_size=1, unique=True),
-    price=st.sampled_from(["0.000001", "1.5", "9999"]),
-    usage=st.sampled_from(["OnDemand", "Preemptible"]),
-    first=st.booleans(),
-)
-def test_other_ways_to_rent_never_win(
-    traps: list[str], price: str, usage: str, first: bool
-) -> None:
-    added = [sku(name, price, usage=usage) for name in traps]
-    result = parsed(*(added + PARTS if first else PARTS + added))
-    assert result.offers == parsed(*PARTS).offers
-    seen = Counter(r.reason for r in result.rejected) - Counter(
-        r.reason for r in parsed(*PARTS).rejected
-    )
-    assert seen == Counter(TRAPS[name] for name in traps)
-
-
-def test_spot_that_is_marked_as_on_demand_is_spot() -> None:
-    slices = [
-        sku("A4 Nvidia B200 (1 gpu slice) running in Americas", "16.11"),
-        sku("Spot Preemptible A4 Nvidia B200 (1 gpu slice) running in Americas", "4.9542"),
-    ]
-    result = parsed(*slices)
-    assert [(o.market, str(o.price.amount)) for o in result.offers] == [
-        (Market.SPOT, "39.633600000")
-    ]
-
-
-@pytest.mark.parametrize("on_demand", ["1.5", "3.9", "3.9186"])
-def test_on_demand_not_above_spot_is_not_believed_either(on_demand: str) -> None:
-    # Someone's catalogue had 1.8462 for an A100 on demand where spot was 1.964. At 3.9 the sum of
-    # the machine is still above that of spot: only the GPU's own prices show what is wrong.
-    cheap = [
-        sku(part["description"], on_demand)
-        if part["description"] == "Nvidia H100 80GB GPU running in Americas" else part
-        for part in PARTS
-    ]  # fmt: skip
-    result = parsed(*cheap)
-    assert not [o for o in result.offers if o.source_id.startswith("a3-highgpu")
-                and o.market in (Market.ON_DEMAND, Market.SPOT)]  # fmt: skip
-    reasons = Counter(r.reason for r in result.rejected)
-    assert reasons["spot price of a part not below on-demand"] == 1
-
-
-def test_open_data_with_spot_not_below_on_demand_is_not_believed() -> None:
-    text = open_data()["text"]
-    prices = re.findall(r" hour(?:_spot)?: [\d.]+", text)
-    assert prices
-    for price in prices:
-        text = text.replace(price, f"{price.partition(':')[0]}: 20.5")
-    result = provider.parse([payload(text)])
-    pairs = Counter(
-        (o.source_id, o.region) for o in result.offers if o.market is not Market.RESERVED
-    )
-    assert max(pairs.values(), default=0) <= 1  # one that has no counterpart may stay
-    assert Counter(r.reason for r in result.rejected)["spot price not below on-demand"] >= 2
 
 
 @pytest.mark.parametrize("newest_first", [False, True])
@@ -248,15 +104,6 @@ def test_of_a_timeline_the_price_in_force_counts(newest_first: bool) -> None:
     result = parsed(*PARTS[:2], gpu)
     assert not result.offers
     assert [r.reason for r in result.rejected] == ["not yet in force"]
-
-
-def test_a_number_that_the_file_ends_in_is_no_price() -> None:
-    text = open_data()["text"]
-    found = re.search(r"hour: \d\d?\.\d+", text)
-    assert found
-    for end in range(found.start() + len("hour: 1"), found.end() + 1):
-        with pytest.raises(ParseError, match="the file ends within it"):
-            provider.parse([payload(text[:end])])
 
 
 def test_one_part_at_two_prices_leaves_none_in_that_region_only() -> None:
@@ -289,7 +136,7 @@ def test_the_h100_of_a3_mega_goes_by_several_names(name: str) -> None:
 
 
 def test_a_machine_is_the_same_offer_from_either_source() -> None:
-    text = open_data()["text"]
+    text = open_data()
     found = [
         digest(provider, [answer], catalogue(), fx={}, known=Known(), rules=Rules()).accepted
         for answer in (payload({"skus": PARTS, "nextPageToken": ""}), payload(text))
@@ -372,7 +219,7 @@ def test_a_catalogue_full_of_look_alikes_gives_the_listed_prices() -> None:
         # the commitment on the GPU of an a3-highgpu-8g alone in 2 regions.
         "no price for every part of the machine": 4 + 24 + 1 + 2,
         # 3 small A3 in 2 regions, on demand and committed; a4.
-        "sold as spot, flex-start or reservation only": 3 * 2 * 2 + 1,
+        "machine type is not sold in this way": 3 * 2 * 2 + 1,
         # A100 80 GB in 2 regions and H100 in 1, four sizes, in every market that has a price.
         "the region is not known to have this GPU": 4 * 2 * 2 + 4 * 3,
     }
@@ -384,7 +231,7 @@ def test_recorded_open_data_is_read_and_has_grown_too_old() -> None:
     assert len(offers) == 53
     assert rejected == {
         "the region is not known to have this GPU": 1,  # an A100 in africa-south1
-        "sold as spot, flex-start or reservation only": 3,  # a3-highgpu-1g
+        "machine type is not sold in this way": 3,  # a3-highgpu-1g
     }
     for key, price in {
         ("a2-highgpu-1g", "us-central1", "on_demand", None): "3.673385",
@@ -394,6 +241,7 @@ def test_recorded_open_data_is_read_and_has_grown_too_old() -> None:
         ("a3-highgpu-8g", "us-central1", "on_demand", None): "88.49",
         ("a3-highgpu-8g", "us-central1", "spot", None): "35.39575",
         ("a3-highgpu-8g", "us-central1", "reserved", 8760): "61.383672",  # 44810.08066464 / 730
+        ("a3-highgpu-8g", "us-central1", "reserved", 26280): "38.864381",  # 28370.99821392 / 730
         ("a3-megagpu-8g", "us-east4", "on_demand", None): "92.937588",
         ("a3-megagpu-8g", "us-east4", "spot", None): "37.391837",
     }.items():
@@ -413,91 +261,3 @@ def test_recorded_open_data_is_read_and_has_grown_too_old() -> None:
 def test_a_recorded_refusal_is_quoted(name: str, says: str) -> None:
     with pytest.raises(ParseError, match=says):
         provider.parse([Payload("", (RECORDED / name).read_bytes(), NOW)])
-
-
-# -- open data -------------------------------------------------------------------------------------
-
-
-def open_data() -> dict[str, Any]:
-    recording = json.loads((FIXTURES / "gcp" / "open_data" / "recording.json").read_text())
-    return {"text": recording["payloads"][0]["body"]}
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "field"),
-    [
-        ("  timestamp: 1795924436\n", "", "about.timestamp"),
-        ("timestamp: 1795924436", "timestamp: soon", "about.timestamp"),
-        ("timestamp: 1795924436", "timestamp: 1895924436", "about.timestamp"),
-        ("compute:", "computing:", "compute.instance"),
-        ("      a100: 1", "      - a100", "line 13"),
-    ],
-)
-def test_another_shape_of_open_data_names_what_is_wrong(old: str, new: str, field: str) -> None:
-    text = open_data()["text"]
-    assert old in text
-    with pytest.raises(ParseError, match=f"^{field}"):
-        provider.parse([payload(text.replace(old, new, 1))])
-
-
-def test_open_data_is_believed_for_a_fortnight() -> None:
-    offers = provider.parse([payload(open_data()["text"])]).offers
-    assert {o.extras.expires_at for o in offers} == {
-        NOW.replace(day=29, hour=3, minute=53, second=56) + BELIEVED_FOR
-    }
-
-
-# -- requests --------------------------------------------------------------------------------------
-
-
-def pages(count: int) -> Any:
-    def answer(url: str, _: Mapping[str, str]) -> Any:
-        at = int(url.partition("pageToken=")[2] or 0)
-        return {"skus": [], "nextPageToken": str(at + 1) if at + 1 < count else ""}
-
-    return answer
-
-
-KEY = SecretStr("a-key")
-
-
-def test_with_a_key_all_pages_are_read_and_the_key_is_no_part_of_the_address() -> None:
-    http = Http(pages(3))
-    result = provider.parse(fetched(provider, http, api_key=KEY))
-    assert result.complete
-    assert len(http.asked) == 3
-    assert http.urls[0] == (
-        "https://cloudbilling.googleapis.com/v1/services/6F81-5844-456A/skus"
-        "?currencyCode=USD&pageSize=5000"
-    )
-    assert http.urls[2].endswith("&pageToken=2")
-    assert all(headers == {"x-goog-api-key": "a-key"} for _, headers in http.asked)
-
-
-def test_a_page_that_fails_leaves_a_gap_and_the_first_one_fails_the_poll() -> None:
-    three = pages(3)
-    http = Http(lambda url, h: refused(500) if "pageToken=2" in url else three(url, h))
-    result = provider.parse(fetched(provider, http, api_key=KEY))
-    assert not result.complete
-    with pytest.raises(FetchError):
-        fetched(provider, Http(lambda *_: refused(403)), api_key=KEY)
-
-
-def test_pages_without_an_end_and_a_loop_are_left() -> None:
-    http = Http(pages(10**6))
-    assert not provider.parse(fetched(provider, http, api_key=KEY)).complete
-    assert len(http.asked) == MAX_PAGES
-    loop = Http(lambda *_: {"skus": [], "nextPageToken": "again"})
-    fetched(provider, loop, api_key=KEY)
-    assert len(loop.asked) == 2
-
-
-def test_without_a_key_open_data_is_read_unless_that_is_off() -> None:
-    http = Http(lambda *_: open_data()["text"])
-    result = provider.parse(fetched(provider, http, open_data_url="http://127.0.0.1:9/"))
-    assert result.offers
-    assert http.urls == [
-        "http://127.0.0.1:9/Cyclenerd/google-cloud-pricing-cost-calculator/raw/master/pricing.yml"
-    ]
-    with pytest.raises(FetchError, match="GCP_API_KEY"):
-        fetched(provider, Http(lambda *_: {}), open_data=False)
