@@ -345,7 +345,7 @@ def test_a_window_without_prices_is_no_match() -> None:
     answer = run("history", *JOB, "--since", "2025-01-01", "--until", "2025-02-01")
     assert answer.code == 3
     assert answer.complaint == (
-        "no price is known in this window; history begins at 2026-03-02T00:00:00Z"
+        "no price is known in this window; history begins at 2026-03-02 00:00 UTC"
     )
 
 

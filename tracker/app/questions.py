@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tracker.report.cheapest import CheapestReport
     from tracker.report.discounts import DiscountBook
     from tracker.report.filters import Filters
+    from tracker.store.beginnings import Beginning
 
 
 SLICES = 3  # parts of GPUs that an answer about whole ones names beside them
@@ -122,7 +123,21 @@ def answer_on(
         goal=Goal(options.get("goal", Goal.CHEAPEST)), pareto="goal" in options,
     )  # fmt: skip
     report = app.at_site(_with_slices(report, connection, app, job, filters, options, now))
+    if options["as_of"] is not None:
+        report = report._replace(record=record_of(connection, app, one.filters))
     return report if one.asked.total else report._replace(begins_at=reads.first_poll_at(connection))
+
+
+def record_of(
+    connection: psycopg.Connection[Any], app: App, filters: Filters
+) -> tuple[Beginning, ...]:
+    """Since when prices of the GPUs and providers that *filters* name are on record."""
+    from tracker.store.beginnings import beginnings
+
+    keys = None
+    if filters.gpus:
+        keys = frozenset().union(*(app.catalogue.select(name) for name in filters.gpus))
+    return beginnings(connection, keys, filters.providers or None)
 
 
 def _with_slices(

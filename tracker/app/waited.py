@@ -18,13 +18,17 @@ if TYPE_CHECKING:
 
 
 class Waited(NamedTuple):
-    """What was asked, and the answer; ``found`` is None where no complete bill is on record."""
+    """What was asked, and the answer; ``found`` is None where no complete bill is on record.
+
+    ``begins``: when history does, where the window ends before.
+    """
 
     job: Job
     filters: Filters
     end: datetime
     deadline: timedelta
     found: Waiting | None
+    begins: str | None = None
 
 
 def waiting_window(since: str, until: str | None, now: datetime) -> tuple[datetime, datetime]:
@@ -48,6 +52,7 @@ def waited_on(
     from tracker.report.health import check_providers, check_tiers
     from tracker.report.history.answer import Question, history_report
     from tracker.report.measured import measured
+    from tracker.report.record import begins
     from tracker.report.waiting import NothingKnown, NoTimeToWait, waiting
 
     check_providers(connection, filters.providers)
@@ -68,4 +73,6 @@ def waited_on(
         raise BadQuestion("deadline", str(error)) from None
     except NothingKnown:
         pass
-    return Waited(job, report.question.filters, report.end, deadline, found)
+    known = report.record
+    before = begins(known) if known and known[0].at >= report.end else None
+    return Waited(job, report.question.filters, report.end, deadline, found, before)

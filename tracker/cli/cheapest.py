@@ -131,10 +131,12 @@ def cheapest(obj: dict[str, Any], /, job: str | None, **options: Any) -> None:
         _print(report, verdicts, options)
     if not report.rows:
         from tracker.report.filters import nothing_left
+        from tracker.report.record import nothing_then
 
         if report.only_stale:
             raise Exit(EXIT_ONLY_STALE, "only stale prices match; poll again, or --include-stale")
-        raise Exit(EXIT_NO_MATCH, nothing_left(report.excluded))
+        why = nothing_then(report.record, report.now)
+        raise Exit(EXIT_NO_MATCH, why or nothing_left(report.excluded))
 
 
 def wanted_job(app: App, name: str | None, options: Mapping[str, Any]) -> Job:

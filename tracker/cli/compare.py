@@ -66,7 +66,12 @@ def compare(
             raise Exit(
                 EXIT_ONLY_STALE, f"only stale prices {of} match; poll again, or --include-stale"
             )
-        raise Exit(EXIT_NO_MATCH, f"no offer {of} matches: nothing to compare")
+        from tracker.report.record import nothing_then
+
+        sides = {left: report.left, right: report.right}
+        why = next(filter(None, (nothing_then(sides[n].record, sides[n].now) for n in missing)), "")
+        text = f"no offer {of} matches: nothing to compare"
+        raise Exit(EXIT_NO_MATCH, f"{text}; {why}" if why else text)
 
 
 def _answer(

@@ -111,10 +111,10 @@ def _plot_path(name: str | None) -> Path | None:
 
 
 def _nothing(report: HistoryReport) -> str:
-    from tracker.cli.render import iso
+    from tracker.report.record import begins
 
     if report.begins_at is None:
         return "no prices on record; ask for some with: gpucost poll"
-    if report.begins_at >= report.end:
-        return f"no price is known in this window; history begins at {iso(report.begins_at)}"
+    if report.record and report.record[0].at >= report.end:
+        return f"no price is known in this window; {begins(report.record)}"
     return "no price on record in this window matches"

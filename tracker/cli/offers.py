@@ -80,10 +80,12 @@ def offers(obj: dict[str, Any], /, **options: Any) -> None:
 
 
 def _offers(app: App, filters: Filters, options: dict[str, Any]) -> None:
+    from tracker.app.questions import record_of
     from tracker.report.asked import ask
     from tracker.report.filters import nothing_left
     from tracker.report.health import check_providers, check_tiers
     from tracker.report.listing import offers_report
+    from tracker.report.record import nothing_then, then
     from tracker.store import reads
 
     as_of = options["as_of"]
@@ -96,6 +98,7 @@ def _offers(app: App, filters: Filters, options: dict[str, Any]) -> None:
         check_tiers(connection, filters.tiers)
         asked = ask(connection, filters, wanted, now, as_of)
         asked = app.with_owned(asked, wanted, now, past=as_of is not None)
+        record = () if as_of is None else record_of(connection, app, filters)
         begins = None if asked.total else reads.first_poll_at(connection)
     found = offers_report(asked, filters, app.catalogue, now, begins)
     rows = found.rows(None if options["show_all"] else options["top"])
@@ -108,14 +111,16 @@ def _offers(app: App, filters: Filters, options: dict[str, Any]) -> None:
                 render.say(line)
         if len(found.offers) > len(rows):
             render.say(f"{len(found.offers) - len(rows):,} more; --all shows them")
+        for line in then(record, now):
+            render.say(line)
         render.say(footer)
     else:
         render.print_rows(options["output"], rows, COLUMNS, found.document(), footer)
     if not found.offers:
         if found.only_stale:
             raise Exit(EXIT_ONLY_STALE, "only stale prices match; poll again, or --include-stale")
-        since = f"; history begins at {render.iso(begins)}" if begins else ""
-        raise Exit(EXIT_NO_MATCH, nothing_left(found.excluded) + since)
+        why = nothing_then(record, now)
+        raise Exit(EXIT_NO_MATCH, why or nothing_left(found.excluded))
 
 
 def _keys(app: App, filters: Filters) -> frozenset[str] | None:

@@ -18,6 +18,7 @@ from tracker.cli.exits import EXIT_NO_MATCH, EXIT_ONLY_STALE, EXIT_USAGE, Exit
 from tracker.cli.options import Duration, Positive, filters_from, past_filter_options
 from tracker.domain.gpu import UnknownGpu
 from tracker.domain.job_text import MAX_SETUP_HOURS
+from tracker.report.record import before_record
 from tracker.report.shapes import waiting
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ def _answer(
             hours_typed=bool(options["hours_texts"]),
         )  # fmt: skip
     if answer.found is None:
-        raise Exit(EXIT_NO_MATCH, waiting.NOTHING_KNOWN)
+        since = f"; {answer.begins}" if answer.begins else ""
+        raise Exit(EXIT_NO_MATCH, waiting.NOTHING_KNOWN + since)
     return answer.found
 
 
@@ -188,6 +190,7 @@ def _remarks(found: Waiting) -> Iterator[str]:
     if found.now is not None and found.below is not None:
         share = 100 * (found.below / found.known)
         yield f"it cost less than now for {share:.0f} % of the time that prices are known for"
+    yield from before_record(found.report.record, found.report.question.start)
     yield "what prices did says nothing sure of what they will do"
 
 

@@ -7,8 +7,9 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tracker.report.filters import Filters, gives_way, select_kinds
+from tracker.report.filters import NOT_WHOLE, Filters, gives_way, select_kinds
 from tracker.store import reads
+from tracker.store.beginnings import not_whole_at
 from tracker.store.reads import Shelf, StoredOffer
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ def ask(
     if as_of is None:
         kinds, left_out = select_kinds(reads.live_kinds(connection, gpu_keys=gpu_keys), filters)
     offers = reads.live_offers(connection, gpu_keys=gpu_keys, kinds=kinds, as_of=as_of)
+    if as_of is not None and (lacking := not_whole_at(connection, as_of)):
+        # Some of them are left; whether they were the cheapest ones nobody knows.
+        whole = [offer for offer in offers if offer.source not in lacking]
+        left_out[NOT_WHOLE] += len(offers) - len(whole)
+        offers = whole
     told = {offer.provider for offer in offers if gives_way(offer)}
     return Asked(
         offers,

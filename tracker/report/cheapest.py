@@ -29,6 +29,7 @@ from tracker.store.reads import Shelf, StoredOffer
 if TYPE_CHECKING:
     from tracker.domain.spot import BreakEvenRate
     from tracker.report.beside import Beside
+    from tracker.store.beginnings import Beginning
 
 
 class Row(NamedTuple):
@@ -87,6 +88,7 @@ class CheapestReport(NamedTuple):
     unbeaten: tuple[Row, ...] = ()  # cheapest first; ``rank`` 0: not among the rows
     slices: tuple[Row, ...] = ()  # the cheapest parts of GPUs, ranked among themselves alone
     only_stale: bool = False  # nothing fresh is left, but stale offers would do
+    record: tuple[Beginning, ...] = ()  # since when, of a question about a past moment
 
 
 def cheapest_report(

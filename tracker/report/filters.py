@@ -30,6 +30,7 @@ ANY = "any"
 OTHER_GPUS = "of other GPUs"
 REPLACED = "replaced by live prices"
 REPLACED_IMPORT = "imported, and told by their sellers themselves"
+NOT_WHOLE = "of sources whose single prices are not kept from then"
 IMPORTED = "import-"  # what the names of sources that were imported begin with
 RESOLD = "also sold by who runs them"
 STALE = "stale"

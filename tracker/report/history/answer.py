@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
@@ -21,6 +21,7 @@ from tracker.report.history.steps import CostStep, Names, Natives, Piece, by_mon
 from tracker.report.history.versions import Versions, digest_of, machine_gpus
 from tracker.report.needs import with_needs
 from tracker.store import job_estimates, reads
+from tracker.store.beginnings import Beginning, beginnings
 from tracker.store.past_offers import as_offer, native_prices, offers_by_id
 from tracker.store.reads import StoredOffer
 from tracker.store.series.keys import Reading, Track, from_micros
@@ -67,7 +68,8 @@ class HistoryReport(NamedTuple):
     those that do not, by reason; ``replaced`` those that gave way, at some time, to what their
     sellers told themselves. ``begins_at``: when that of the GPUs asked for does. ``spans_from``:
     what a filter asks of single offers is not known before. ``ahead``: a poll that the clock says
-    is yet to come.
+    is yet to come. ``record``: since when prices of these GPUs and sellers are known, source by
+    source.
     """
 
     question: Question
@@ -81,6 +83,7 @@ class HistoryReport(NamedTuple):
     begins_at: datetime | None
     spans_from: datetime | None
     ahead: datetime | None = None
+    record: tuple[Beginning, ...] = ()
 
     @property
     def end(self) -> datetime:
@@ -111,12 +114,13 @@ def history_report(
         _natives(connection, pieces),
         job.limits.budget_usd if job.limits is not None else None,
     )  # fmt: skip
+    record = beginnings(connection, _gpu_keys(filters, catalogue), filters.providers or None)
     return HistoryReport(
         question=question, now=now, series=series, overall=overall, kinds=kinds,
         excluded=excluded, replaced=len(reading.replaced),
         estimates=Estimates(versions.first, tuple(changes)),
-        begins_at=_begins_at(connection, _gpu_keys(filters, catalogue)),
-        spans_from=reading.spans_from, ahead=_ahead(connection, now),
+        begins_at=record[0].at if record else reads.first_poll_at(connection),
+        spans_from=reading.spans_from, ahead=_ahead(connection, now), record=record,
     )  # fmt: skip
 
 
@@ -250,27 +254,6 @@ def _edges(discounts: Sequence[Discount], start: datetime, end: datetime) -> lis
         for moment in (datetime.combine(d.valid_as_of, time.min, UTC), d.expires_at)
     )
     return [moment for moment in moments if start < moment < end]
-
-
-# The steps of a key follow one another: the one that ends first has begun first.
-_BEGINS_SQL = (
-    "SELECT min(least(f.valid_from, n.valid_from)) FROM floor_key k"
-    " LEFT JOIN LATERAL (SELECT valid_from FROM price_floor WHERE key_id = k.id"
-    " ORDER BY valid_to LIMIT 1) f ON true"
-    " LEFT JOIN LATERAL (SELECT valid_from FROM floor_now WHERE key_id = k.id"
-    " ORDER BY valid_from LIMIT 1) n ON true"
-    " WHERE %(gpu_keys)s::text[] IS NULL OR k.gpu_key = ANY (%(gpu_keys)s)"
-)
-
-
-def _begins_at(connection: Connection, gpu_keys: Collection[str] | None) -> datetime | None:
-    """The first moment at which a price of *gpu_keys* (None: of any GPU) is known.
-
-    Imports may reach back further than polls. Where no floor is built yet it is the first poll.
-    """
-    keys = None if gpu_keys is None else list(gpu_keys)
-    row = connection.execute(_BEGINS_SQL, {"gpu_keys": keys}).fetchone()
-    return row[0] if row and row[0] else reads.first_poll_at(connection)
 
 
 def _ahead(connection: Connection, now: datetime) -> datetime | None:

@@ -19,6 +19,7 @@ from tracker.report.cheapest import CheapestReport, Row
 from tracker.report.history.answer import HistoryReport
 from tracker.report.history.bucketed import Point, Stat, points
 from tracker.report.history.steps import TIE, CostStep, series_of, step_at
+from tracker.report.record import before_record, not_whole
 
 OVERALL = "cheapest of all"
 _INSTANT = timedelta(microseconds=1)
@@ -122,13 +123,10 @@ def of_the_past(report: HistoryReport) -> Iterator[str]:
 
 def _of_record(report: HistoryReport) -> Iterator[str]:
     start = report.question.start
-    if report.begins_at is not None and start < report.begins_at:
-        yield f"History begins at {report.begins_at:%Y-%m-%d %H:%M} UTC; before that is a gap."
-    if report.spans_from is not None:
-        yield (
-            "These filters ask for single offers, of which not all are kept from before"
-            f" {report.spans_from:%Y-%m-%d}: prices may be missing there."
-        )
+    yield from before_record(report.record, start)
+    kept = not_whole(report.record, start)
+    if report.spans_from is not None and kept is not None:
+        yield f"These filters ask for single offers, and {kept}: before that is a gap."
     if report.replaced:
         yield (
             f"{report.replaced} imported or list prices gave way while their sellers answered"

@@ -10,6 +10,8 @@ from tracker.domain.cost import Bill, LineKind, separate_machines
 from tracker.domain.money import HOURS_PER_MONTH
 from tracker.domain.pareto import Goal
 from tracker.domain.terms import OWN
+from tracker.report.record import begins as begun
+from tracker.report.record import then
 from tracker.report.shapes import goals, texts
 
 if TYPE_CHECKING:
@@ -88,8 +90,9 @@ def total(b: Bill) -> str:
 def remarks(report: CheapestReport) -> Iterable[str]:
     """What a reader of the figures must know, for people and programs alike."""
     if report.total_offers == 0:
-        begins = f": history begins at {texts.iso(report.begins_at)}" if report.begins_at else ""
-        yield f"No offer was on record at {texts.iso(report.now)}{begins}."
+        begins = begun(report.record)
+        yield f"No offer was on record at {texts.iso(report.now)}{f': {begins}' if begins else ''}."
+    yield from then(report.record, report.now)
     if report.comparison is not None:
         yield break_even_sentence(report.comparison)
     if report.slices:

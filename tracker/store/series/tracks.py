@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import cast
 
-from tracker.store.series.coverage import Intervals, coverage, give_way, weigh
+import numpy as np
+
+from tracker.store.series.coverage import Intervals, coverage, cut_at, give_way, weigh
 from tracker.store.series.floor import floor_tracks
 from tracker.store.series.keys import (
     FloorKey,
@@ -74,14 +75,31 @@ def read_tracks(
             markets=markets, tiers=tiers, regions=regions, countries=countries,
             offer_filter=offer_filter,
         )  # fmt: skip
-        spans_from = _spans_from(connection, start)
+        tracks, spans_from = _whole(connection, tracks, start)
     return weigh(connection, tracks, now)._replace(spans_from=spans_from)
 
 
-def _spans_from(connection: Connection, start: datetime) -> datetime | None:
-    """From when on the spans of all sources are there, if that is after *start*."""
-    [(moment,)] = fetch(
-        connection, "SELECT max(spans_from) FROM provider WHERE spans_from > %(start)s",
-        {"start": start},
-    )  # fmt: skip
-    return cast("datetime | None", moment)
+def _whole(
+    connection: Connection, tracks: list[Track], start: datetime
+) -> tuple[list[Track], datetime | None]:
+    """*tracks* of single offers without the times of which some offers are not kept any more: what
+    is left there need not be the cheapest. And from when on those of all sources are kept, if that
+    is after *start*."""
+    kept_from = {
+        source: to_micros(moment)
+        for source, moment in fetch(
+            connection, "SELECT slug, spans_from FROM provider WHERE spans_from > %(start)s",
+            {"start": start},
+        )
+    }  # fmt: skip
+    if not kept_from:
+        return tracks, None
+    whole = []
+    for track in tracks:
+        moment = kept_from.get(track.key.source)
+        if moment is not None:
+            gone = Intervals(track.starts[:1], np.array([moment]))
+            track = cut_at(track, gone)[1] if track.starts[0] < moment else track
+        if len(track.starts):
+            whole.append(track)
+    return whole, from_micros(max(kept_from.values()))
