@@ -102,7 +102,8 @@ def test_changes_are_those_of_value() -> None:
 @given(st.lists(known_series(), min_size=1, max_size=4))
 def test_shares_are_those_of_one_value_an_hour(several: list[list[Step]]) -> None:
     shares = cheapest_shares(dict(enumerate(several)))
-    alone, tied, compared = [0] * len(several), [0] * len(several), 0
+    alone, tied, met = ([0] * len(several) for _ in range(3))
+    compared = 0
     end = max(step.end for series in several for step in series)
     for hour in itertools.takewhile(lambda h: T0 + h * HOUR < end, itertools.count()):
         moment = T0 + hour * HOUR
@@ -117,9 +118,12 @@ def test_shares_are_those_of_one_value_an_hour(several: list[list[Step]]) -> Non
         best = [number for number, value in here.items() if value == min(here.values())]
         for number in best:
             (alone if len(best) == 1 else tied)[number] += 1
+        for number in here:
+            met[number] += 1
     assert shares.compared == compared * HOUR
     assert [share.alone / HOUR for share in shares.of.values()] == alone
     assert [share.tied / HOUR for share in shares.of.values()] == tied
+    assert [share.compared / HOUR for share in shares.of.values()] == met
 
 
 def test_nearly_equal_values_tie() -> None:

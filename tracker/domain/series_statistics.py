@@ -115,11 +115,12 @@ def volatility(series: Series) -> float | None:
 
 class Share(NamedTuple):
     """For how long one series was known, and within ``Shares.compared`` the cheapest: ``alone``,
-    or ``tied`` with others."""
+    or ``tied`` with others. ``compared`` is how much of that time it was known for."""
 
     known: timedelta
     alone: timedelta
     tied: timedelta
+    compared: timedelta
 
 
 class Shares(NamedTuple, Generic[K]):
@@ -145,7 +146,7 @@ def cheapest_shares(
     else was seen says nothing. Values within *tolerance* (a share of the lowest) of the lowest tie.
     """
     names = list(several)
-    known, alone, tied = ([timedelta()] * len(names) for _ in range(3))
+    known, alone, tied, met = ([timedelta()] * len(names) for _ in range(4))
     compared = timedelta()
     for start, end, values in together(list(several.values())):
         length = end - start
@@ -155,10 +156,12 @@ def cheapest_shares(
         if len(here) < at_least:
             continue
         compared += length
+        for _, number in here:
+            met[number] += length
         lowest = min(here)[0]
         limit = lowest + EXACT.multiply(lowest, tolerance)
         best = [number for value, number in here if value <= limit]
         for number in best:
             (alone if len(best) == 1 else tied)[number] += length
-    shares = (Share(*times) for times in zip(known, alone, tied, strict=True))
+    shares = (Share(*times) for times in zip(known, alone, tied, met, strict=True))
     return Shares(compared, dict(zip(names, shares, strict=True)))

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
 
+from tracker.domain.exact import plain
 from tracker.domain.gpu import Catalogue
 from tracker.domain.series_statistics import (
     Shares,
@@ -22,7 +23,9 @@ from tracker.report.history.steps import TIE, CostStep, series_of, step_at
 from tracker.report.record import before_record, not_whole
 
 OVERALL = "cheapest of all"
+_DAY = timedelta(days=1)
 _INSTANT = timedelta(microseconds=1)
+_MOSTLY = 0.9  # of the time compared
 
 
 class Group(NamedTuple):
@@ -72,6 +75,7 @@ class Told(NamedTuple):
     def remarks(self) -> Iterator[str]:
         """What a reader of the figures must know."""
         yield from of_the_past(self.report)
+        yield from _of_shares(self.shares)
         if self.live is not None:
             yield from _of_now(self)
 
@@ -158,6 +162,22 @@ def _of_estimates(report: HistoryReport) -> Iterator[str]:
         yield f"The estimate changed on {moment:%Y-%m-%d %H:%M} UTC."
 
 
+def _of_shares(shares: Shares[str]) -> Iterator[str]:
+    """Of which series too little is known for the share of time in which it was the cheapest."""
+    if len(shares.of) < 3:  # of two both are known whenever they are compared
+        return
+    short = [
+        f"{name} only for {length_text(one.compared)}"
+        for name, one in shares.of.items()
+        if one.compared < shares.compared * _MOSTLY
+    ]
+    if short:
+        yield (
+            f"Compared are the {length_text(shares.compared)} for which two or more are known:"
+            f" {', '.join(short)} of them."
+        )
+
+
 def _of_now(answer: Told) -> Iterator[str]:
     for group in answer.groups:
         last = None if group.last is None else group.last.usd
@@ -168,6 +188,13 @@ def _of_now(answer: Told) -> Iterator[str]:
                 f" now {_usd(live)}: history keeps neither stock nor hours that were never put on"
                 " record."
             )
+
+
+def length_text(length: timedelta) -> str:
+    """A length of time in days, or hours below two of them."""
+    if length >= 2 * _DAY:
+        return f"{plain(Decimal(length // timedelta(hours=1)) / 24, 1)} days"
+    return f"{plain(Decimal(length // timedelta(minutes=1)) / 60, 1)} h"
 
 
 def _usd(value: Decimal | None) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
-from decimal import Decimal
 from typing import Any
 
 from tracker.domain.exact import plain
 from tracker.report.history.bucketed import Point
 from tracker.report.history.steps import CostStep
 from tracker.report.history.told import Group, Told
+from tracker.report.history.told import length_text as length_text
 from tracker.report.shapes import texts
 from tracker.report.shapes.rows import job_values, ref
 
@@ -19,7 +18,6 @@ COLUMNS = (
     "gpu", "gpus", "provider", "tier", "market", "region", "price_usd_per_gpu_hour", "hours",
     "basis", "offer",
 )  # fmt: skip
-_DAY = timedelta(days=1)
 
 
 def groups(told: Told) -> Iterator[Group]:
@@ -100,6 +98,7 @@ def _values(told: Told, group: Group) -> dict[str, Any]:
         "below_seconds": None if group.below is None else int(group.below.total_seconds()),
         "cheapest_alone_seconds": int(shared.alone.total_seconds()) if shared else None,
         "cheapest_tied_seconds": int(shared.tied.total_seconds()) if shared else None,
+        "compared_seconds": int(shared.compared.total_seconds()) if shared else None,
     }  # fmt: skip
 
 
@@ -121,12 +120,18 @@ def sentence(told: Told) -> str:
     )
     best = _most_often(told)
     if best is not None:
-        text += f"; {best} was the cheapest for {share(told, best)} of the time compared"
+        text += f"; {best} was the cheapest for {share(told, best)} of {compared_text(told)}"
     if overall.now_usd is not None:
         least = "at least " if overall.now_at_least else ""
         when = "now" if overall.live else "at the end"
         text += f"; {when} it is {least}{texts.usd(overall.now_usd)}"
     return text + "."
+
+
+def compared_text(told: Told) -> str:
+    """The time that shares are of."""
+    who = "both are" if len(told.shares.of) == 2 else "two or more are"
+    return f"the {length_text(told.shares.compared)} for which {who} known"
 
 
 def _most_often(told: Told) -> str | None:
@@ -139,10 +144,3 @@ def share(told: Told, name: str) -> str:
     """For how much of the time compared *name* alone was the cheapest."""
     found = told.shares.alone(name)
     return texts.DASH if found is None else f"{plain(found * 100, 1)} %"
-
-
-def length_text(length: timedelta) -> str:
-    """A length of time in days, or hours below two of them."""
-    if length >= 2 * _DAY:
-        return f"{plain(Decimal(length // timedelta(hours=1)) / 24, 1)} days"
-    return f"{plain(Decimal(length // timedelta(minutes=1)) / 60, 1)} h"

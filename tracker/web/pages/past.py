@@ -62,6 +62,7 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
         "own": [(name, text) for name, text in address.own.items()],
         "show": show, "scale": scale, "views": _views(address, show, scale),
         "table": [], "series": [], "figures": [], "markers": [], "remarks": [], "sentence": None,
+        "compared": None,
     }  # fmt: skip
     question = Question.parsed("history", address.question)
     told, window = site.answers.history(question)
@@ -82,6 +83,7 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
         "footer": f"{texts.counted(report.kinds, 'kind')} of offers counted",
         "unit": "USD per GPU-hour" if show == "price" else "USD for the job",
         "is_live": told.live is not None,
+        "compared": shape.compared_text(told) if told.shares.compared else None,
     }  # fmt: skip
     if not report.overall:
         values["empty"] = _nothing(report.begins_at)
