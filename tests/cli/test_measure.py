@@ -148,9 +148,32 @@ def test_what_cannot_be_is_refused_and_nothing_written(argv: list[str], said: st
     assert row["basis"] == "modelled"
 
 
-def test_a_service_cannot_be_measured_by_hours() -> None:
-    answer = _measure("--gpu", "H100-SXM-80GB", "--hours", "2", job="llama-3.1-8b-service")
-    assert "is a service" in answer.complaint
+SERVICE = "llama-3.1-8b-service"  # 5 requests/s, of 256 tokens out
+
+
+def test_a_service_is_measured_by_what_it_does() -> None:
+    refused = _measure("--gpu", "H100-SXM-80GB", "--hours", "2", job=SERVICE)
+    assert refused.complaint == (
+        f"--hours: {SERVICE} is a service and runs as long as it is kept up; give what it does: "
+        "--requests-per-second or --tokens-per-second"
+    )
+    before = by_id(run("cheapest", SERVICE, "-o", "json").json()["rows"])
+    assert (before["h100"]["basis"], before["h100"]["machines"]) == ("modelled", 1)
+    # 2.2 requests/s: 5 of them take 3 machines, all month.
+    answer = _measure("--gpu", "H100-SXM-80GB", "--requests-per-second", "2.2", job=SERVICE)
+    assert "2.2 requests/s measured, version 1" in answer.out
+    after = by_id(run("cheapest", SERVICE, "-o", "json").json()["rows"])
+    row = after["h100"]
+    assert (row["basis"], row["machines"], row["runtime_hours"]) == ("measured", 3, 730)
+    assert row["total_usd"] == str(3 * 730 * 3)
+    assert after["a100"]["basis"] == "scaled"
+    assert after["a100"]["machines"] > before["a100"]["machines"]
+    # The same in tokens that are put out.
+    answer = _measure("--gpu", "H100-SXM-80GB", "--tokens-per-second", "563.2", job=SERVICE)
+    assert "2.2 requests/s measured, version 2" in answer.out
+    assert by_id(run("cheapest", SERVICE, "-o", "json").json()["rows"])["h100"]["machines"] == 3
+    shown = run("jobs", "show", SERVICE).out
+    assert "2.2 requests/s on 1, version 2" in shown
 
 
 @pytest.mark.parametrize(

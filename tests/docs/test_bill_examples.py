@@ -83,11 +83,17 @@ def serving() -> str:
     chat = Request(2000, 300)
     got = token_prices(usd("3.6"), copy, chat, D("0.8"))
     many = fleet(usd("3.6"), copy, chat, D(7), D("0.8"))
+    few, most = (
+        fleet(usd("3.6"), Copy(1000 * factor, 10_000 * factor), chat, D(7), D("0.8"))
+        for factor in (D("1.3"), 1 / D("1.3"))
+    )
     return (
         f"a request            {got.seconds} s, ${got.per_request}\n"
         f"a million tokens     ${got.per_million_input} in, ${got.per_million_output} out\n"
         f"7 requests/s         {many.machines} machines, {many.utilisation:.0%} used, "
         f"${many.usd_per_month:,.2f} a month, ${many.usd_per_request:.6f} a request\n"
+        f"within a factor 1.3  {few.machines} to {most.machines} machines, "
+        f"${few.usd_per_month:,.2f} to ${most.usd_per_month:,.2f} a month\n"
         f"24 of 25 jobs done   $30 / 24 = ${usd_per_completed(D(30), 24)} each"
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from decimal import Decimal
@@ -15,7 +16,15 @@ from tests.support.catalogue import catalogue
 from tests.support.estimating import FAMILY, HPC, LORA, SERVE, Shipped, job_of
 from tracker import data
 from tracker.domain import evidence
-from tracker.domain.job import Basis, Job, NoEstimate, RuntimeEstimate, RuntimeHours, runtime_for
+from tracker.domain.job import (
+    Basis,
+    Job,
+    JobError,
+    NoEstimate,
+    RuntimeEstimate,
+    RuntimeHours,
+    runtime_for,
+)
 from tracker.domain.job_limits import Limits
 from tracker.domain.job_text import job_from_text
 from tracker.domain.runtime.types import DoesNotFit, Estimate
@@ -222,15 +231,91 @@ def test_set_up_counts_towards_the_deadline() -> None:
     assert isinstance(evidence.options(short, H100, 1, catalogue()), NoEstimate)
 
 
+def service(rate: str, more: str = "", rest: str = "") -> Job:
+    """100 hours of so many requests a second."""
+    lines = f"request_rate = {rate}\nservice_hours = 100\n{more}"
+    return job_of(SERVE.replace('requests = "1M"', lines), rest)
+
+
 def test_a_service_runs_its_hours_on_as_many_gpus_as_it_needs() -> None:
-    service = SERVE.replace('requests = "1M"', "request_rate = 20\nservice_hours = 100")
-    got = hours(job_of(service), H100)
+    got = hours(service("20"), H100)
     assert (got.hours, got.low_hours, got.high_hours) == (Decimal(100), None, None)
     assert "busy" in str(got.note)
-    slow = job_of(service.replace("20", "2"))
-    assert hours(slow, H100).gpus < got.gpus
-    why = none(job_of(service.replace("20", "5000")), H100)
-    assert "GPUs would do" in why.reason
+    assert hours(service("2"), H100).gpus < got.gpus
+    # Not only 1, 2, 4 or 8: the fewest that do the rate.
+    many = hours(service("200"), H100)
+    assert many.gpus > 8
+    fewer = evidence.find(service("200"), H100, many.gpus - 1, catalogue())
+    assert isinstance(fewer.hours, NoEstimate)
+    assert "GPUs would do" in none(service("500000"), H100).reason
+    pinned = replace(service("200"), gpus_needed=4, count_given=True)
+    assert "4 x H100-SXM-80GB serve" in none(pinned, H100).reason
+
+
+@given(
+    rate=st.floats(0.01, 400), share=st.floats(0.2, 1), gpu=st.sampled_from(WHOLE),
+    machine=st.sampled_from([1, 2, 8]), limit=st.sampled_from(["", "tpot_seconds = 0.05"]),
+)  # fmt: skip
+@settings(max_examples=60, deadline=None)
+def test_the_range_of_a_service_holds_the_gpus_that_it_takes(
+    rate: float, share: float, gpu: str, machine: int, limit: str
+) -> None:
+    job = service(f"{rate:.6g}", f"utilisation = {share:.4g}\n{limit}")
+    found = evidence.options(job, gpu, machine, catalogue())
+    if isinstance(found, NoEstimate):
+        return
+    for way in found:
+        assert way.low_gpus is not None
+        assert way.high_gpus is not None
+        assert 1 <= way.low_gpus <= way.gpus <= way.high_gpus
+        low, high = way.at_low(), way.at_high()
+        assert low is not None
+        assert high is not None
+        assert (low.gpus, high.gpus) == (way.low_gpus, way.high_gpus)
+        assert low.hours == way.hours == high.hours == 100
+
+
+def test_the_range_of_a_service_is_that_of_its_speed() -> None:
+    """By hand: at a speed that is a factor lower, as many times as many copies."""
+    job = service("50", "utilisation = 0.7")
+    found = evidence.first_fit(job, H100, catalogue())
+    offline = evidence.find(job_of(SERVE), H100, 1, catalogue()).answer
+    assert isinstance(offline, Estimate)
+    each = 1_000_000 / offline.hours / 3600
+    slow, fast = 1_000_000 / offline.high / 3600, 1_000_000 / offline.low / 3600
+    way = found.hours
+    assert isinstance(way, RuntimeEstimate)
+    asked = [math.ceil(50 / (speed * 0.7)) for speed in (fast, each, slow)]
+    assert [way.low_gpus, way.gpus, way.high_gpus] == asked
+    assert asked[0] < asked[1] < asked[2]
+
+
+def test_a_measured_service_is_as_many_groups_as_its_rate_takes() -> None:
+    rate = "[hours.H100-SXM-80GB]\nrequests_per_second = 7\nbasis = 'measured'\n"
+    got = hours(service("20", rest=rate), H100)
+    # 20 / 7 = 2.86 GPUs, and no range: that one was measured.
+    assert (got.gpus, got.hours, got.basis) == (3, Decimal(100), Basis.MEASURED)
+    assert (got.low_gpus, got.high_gpus) == (None, None)
+    assert "1 x H100-SXM-80GB do 7 requests/s; busy 95% of the time" in str(got.note)
+    # 20 / (7 x 0.7) = 4.08 GPUs.
+    assert hours(service("20", "utilisation = 0.7", rate), H100).gpus == 5
+    in_pairs = rate + "gpus = 2\n"
+    assert hours(service("20", rest=in_pairs), H100).gpus == 6
+    # On other GPUs what is modelled is slowed down by as much as was measured here.
+    modelled = evidence.find(job_of(SERVE), H100, 1, catalogue()).answer
+    there = evidence.find(job_of(SERVE), A100, 1, catalogue()).answer
+    assert isinstance(modelled, Estimate)
+    assert isinstance(there, Estimate)
+    expected = 7 * modelled.hours / there.hours
+    carried = hours(service("20", rest=rate), A100)
+    assert (carried.basis, carried.gpus) == (Basis.SCALED, math.ceil(20 / expected))
+    assert carried.low_gpus is not None
+
+
+def test_a_rate_given_for_a_service_must_be_one_that_it_may_have() -> None:
+    wrong = "[hours.H100-SXM-80GB]\nrequests_per_second = 7000\n"
+    with pytest.raises(JobError, match=r"7e.03 requests/s, where about .* are to be expected"):
+        service("20", rest=wrong)
 
 
 @pytest.mark.parametrize("workload", [LORA, FULL, SERVE, HPC], ids=["lora", "full", "serve", "hpc"])

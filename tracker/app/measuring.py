@@ -53,8 +53,6 @@ def measurement(app: App, job: Job, options: Mapping[str, Any]) -> Measurement:
 
     Raises BadQuestion for one that cannot be of this job.
     """
-    if job.task is not None and job.task.service_hours is not None:
-        raise BadQuestion(None, f"{job.name} is a service: it runs as long as it is kept up")
     gpus = options["gpus"]
     if gpus < job.gpus_needed:
         raise BadQuestion("gpus", f"{job.name} needs {job.gpus_needed} GPUs")
@@ -95,6 +93,12 @@ def _hours(job: Job, options: Mapping[str, Any]) -> Decimal:
     if len(given) != 1:
         raise BadQuestion(None, "give {hours} or one rate, such as {tokens_per_second}")
     [name] = given
+    if job.task is not None and job.task.service_hours is not None and name == "hours":
+        raise BadQuestion(
+            name,
+            f"{job.name} is a service and runs as long as it is kept up; give what it does: "
+            "{requests_per_second} or {tokens_per_second}",
+        )
     try:
         if name == "hours":
             return read_hours(options[name], name)

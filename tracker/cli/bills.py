@@ -155,6 +155,8 @@ def explain_lines(rows: Iterable[Row]) -> None:
             render.say(f"    {amount:>12}  {line.label}: {rate}")
         what = "at least, in all" if words.open_ended(r.bill) else "total"
         render.say(f"    {render.usd(r.bill.at_least_usd, 4):>12}  {what}")
+        if text := words.range_of(r):
+            render.say(f"    range: {text}")
         if r.spot_break_even is not None:
             render.say(f"    {words.spot_break_even(r.spot_break_even)}")
         for text in unit_lines(r):

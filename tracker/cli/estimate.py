@@ -212,7 +212,8 @@ def _money(job: Job, on: OnGpu) -> Iterable[tuple[str, str, str]]:
     for part in b.partial:
         yield "", "not in the total", part
     if on.row.low_usd is not None and on.row.high_usd is not None:
-        yield ("range", "the bill at both ends of the hours",
+        ends = "hours" if on.row.low_machines is None else "speed"
+        yield ("range", f"the bill at both ends of the {ends}",
                f"{render.usd(on.row.low_usd)} to {render.usd(on.row.high_usd)}")  # fmt: skip
     if on.row.beside is not None:
         from tracker.report.shapes import units

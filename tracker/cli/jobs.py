@@ -95,7 +95,7 @@ def show(obj: dict[str, Any], job: str, output: str) -> None:
     if measured:
         render.say()
         render.say("Measured")
-        for gpu, text in keeping.measured_lines(measured):
+        for gpu, text in keeping.measured_lines(found, measured):
             render.say(f"{gpu:<20} {text}", indent=2)
     if remark:
         render.say()

@@ -73,7 +73,7 @@ def measurements(app: App, job: Job) -> tuple[list[Measurement], str | None]:
 
 def measured_values(job: Job, found: Sequence[Measurement]) -> list[dict[str, Any]]:
     """Measurements as plain values; ``in_force``: the newest of its GPU, if it is of this job."""
-    from tracker.domain.measurement import subject_of
+    from tracker.domain.measurement import per_second, subject_of
 
     subject = subject_of(job)
     newest = {one.gpu: one for one in found if one.subject == subject}
@@ -81,7 +81,8 @@ def measured_values(job: Job, found: Sequence[Measurement]) -> list[dict[str, An
         {
             "gpu": one.gpu, "gpus": one.gpus, "version": one.version,
             "hours": render.quantity(one.hours), "unit": one.unit,
-            "amount": render.quantity(one.amount), "measured_at": one.measured_at,
+            "amount": render.quantity(one.amount), "per_second": render.quantity(per_second(one)),
+            "measured_at": one.measured_at,
             "note": one.note, "in_force": newest.get(one.gpu) is one,
             **{name: render.quantity(value) for name, value in one.utilisation.items()},
         }
@@ -89,11 +90,13 @@ def measured_values(job: Job, found: Sequence[Measurement]) -> list[dict[str, An
     ]  # fmt: skip
 
 
-def measured_lines(values: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str]]:
-    """GPU, and what was measured on it."""
+def measured_lines(job: Job, values: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """GPU, and what was measured on it: hours, of a service what it does a second."""
+    service = job.task is not None and job.task.service_hours is not None
     for one in values:
         date = f"{one['measured_at']:%Y-%m-%d}"
-        text = f"{one['hours']:,} h on {one['gpus']}, version {one['version']} of {date}"
+        took = f"{one['per_second']:,} {one['unit']}/s" if service else f"{one['hours']:,} h"
+        text = f"{took} on {one['gpus']}, version {one['version']} of {date}"
         text += "" if one["in_force"] else ", no longer in force"
         yield one["gpu"], text + (f"; {one['note']}" if one["note"] else "")
 

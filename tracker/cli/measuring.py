@@ -10,7 +10,7 @@ from tracker.app.asked import BadQuestion
 from tracker.cli import render
 from tracker.cli.exits import EXIT_USAGE, Exit
 from tracker.domain.job import Job
-from tracker.domain.measurement import Measurement
+from tracker.domain.measurement import Measurement, per_second
 
 
 def record(app: App, job: Job, options: Mapping[str, Any]) -> str:
@@ -22,10 +22,11 @@ def record(app: App, job: Job, options: Mapping[str, Any]) -> str:
         text = told if error.parameter is None else f"{_option(error.parameter)}: {told}"
         raise Exit(EXIT_USAGE, text) from None
     version = measuring.record(app, one)
-    return (
-        f"{job.name} on {one.gpus} x {one.gpu}: {render.hours(one.hours)} measured, version "
-        f"{version}. It holds there{_carried(job, one)}."
-    )
+    took = render.hours(one.hours)
+    if job.task is not None and job.task.service_hours is not None:
+        took = f"{per_second(one)} {one.unit}/s"
+    run = f"{job.name} on {one.gpus} x {one.gpu}: {took} measured, version {version}."
+    return f"{run} It holds there{_carried(job, one)}."
 
 
 def _carried(job: Job, one: Measurement) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from typing import NamedTuple, cast
 
 from tracker.domain.gpu import Catalogue
@@ -21,10 +20,13 @@ from tracker.domain.job import (
     NoEstimate,
     RuntimeEstimate,
     RuntimeHours,
-    Speeds,
     is_slice,
 )
-from tracker.domain.job_fields import MAX_HOURS, JobError, plain
+from tracker.domain.job_estimate import NOT_FIT as NOT_FIT
+from tracker.domain.job_estimate import NOT_POSSIBLE as NOT_POSSIBLE
+from tracker.domain.job_estimate import estimate_of as estimate_of
+from tracker.domain.job_fields import JobError, plain
+from tracker.domain.job_service import as_given
 from tracker.domain.job_workload import Task
 from tracker.domain.runtime.estimator import Estimator
 from tracker.domain.runtime.types import (
@@ -39,10 +41,7 @@ from tracker.domain.runtime.types import (
     Training,
     Workload,
 )
-from tracker.domain.runtime.types import Basis as Modelled
 
-NOT_FIT = "on which the job does not fit"
-NOT_POSSIBLE = "on which the job cannot run"
 SLICE = "sold as a slice of a GPU"
 LATE = "over the job's deadline"
 NO_NETWORK = "on machines too small for so many GPUs, with no known network between them"
@@ -67,7 +66,7 @@ class Found(NamedTuple):
 
 def runtime(job: Job, gpu_key: str, catalogue: GpuCatalogue) -> RuntimeEstimate | NoEstimate:
     """The hours on *gpu_key* alone: on the count given or that hours are given for, else on the
-    smallest usual one that it fits."""
+    smallest usual one that it fits; of a service on as many as its rate takes."""
     return first_fit(job, gpu_key, catalogue).hours
 
 
@@ -75,13 +74,22 @@ def first_fit(job: Job, gpu_key: str, catalogue: GpuCatalogue) -> Found:
     """``runtime`` with the way there."""
     entry = _entry(job, gpu_key, catalogue)
     usual = (entry.gpus, *USUAL_COUNTS) if entry is not None else USUAL_COUNTS
-    counts = _count_given(job) or tuple(dict.fromkeys(usual))
-    found = [find(job, gpu_key, counts[0], catalogue)]
-    for gpus in counts[1:]:
-        if isinstance(found[-1].hours, RuntimeEstimate):
+    given = _count_given(job)
+    counts = given or tuple(dict.fromkeys(usual))
+    found, needed = Found(NoEstimate("no count was tried")), set[int]()
+    for gpus in counts:
+        found = find(job, gpu_key, gpus, catalogue)
+        if isinstance(found.hours, RuntimeEstimate):
             break
-        found.append(find(job, gpu_key, gpus, catalogue))
-    return found[-1]
+        rate = found.answer.gpus_needed if isinstance(found.answer, NotPossible) else None
+        if rate is not None and not given:
+            needed |= {rate, rate + 1}  # one more where what was rounded would leave some behind
+    most = gpus - 1 if isinstance(found.hours, RuntimeEstimate) else _MOST_COPIES
+    for fewer in sorted(n for n in needed if n <= most):
+        one = find(job, gpu_key, fewer, catalogue)
+        if isinstance(one.hours, RuntimeEstimate):
+            return one
+    return found
 
 
 def options(
@@ -121,6 +129,8 @@ def find(job: Job, gpu_key: str, gpus: int, catalogue: GpuCatalogue, per_machine
     if is_slice(gpu_key):
         return Found(NoEstimate("a slice of a GPU: estimates are for whole GPUs", SLICE))
     entry = _entry(job, gpu_key, catalogue)
+    if entry is not None and job.task.service_hours is not None and gpus >= entry.gpus:
+        return Found(*as_given(job.task, entry, gpu_key, gpus))
     if entry is not None and entry.gpus == gpus:
         return Found(_given(entry))
     apart = gpus > per_machine and per_machine < _NETWORKED
@@ -148,7 +158,7 @@ def check(job: Job, catalogue: GpuCatalogue | None) -> None:
             "hours: a job of kind = family is known by a measurement; give hours (or "
             "samples_per_second) on the GPU that it was made on"
         )
-    if task.reference_open or task.service_hours is not None or catalogue is None:
+    if task.reference_open or catalogue is None:
         return
     for name, entry in certain.items():
         key = _exact(name, cast("Catalogue", catalogue))
@@ -157,6 +167,13 @@ def check(job: Job, catalogue: GpuCatalogue | None) -> None:
             continue
         ratio = float(entry.hours) * speed
         too_long = ratio > _TOO_LONG and not isinstance(task.workload, Hpc)
+        if (too_long or ratio < _TOO_SHORT) and task.service_hours is not None:
+            told, about = (float(task.units["requests"]) / hours / 3600 for hours in
+                           (float(entry.hours), 1 / speed))  # fmt: skip
+            raise JobError(
+                f"hours.{name}: {told:.3g} requests/s, where about {about:.3g} are to be expected; "
+                "are these of another unit?"
+            )
         if too_long or ratio < _TOO_SHORT:
             unit = "minutes" if too_long else "days, or is the workload too large"
             raise JobError(
@@ -277,7 +294,8 @@ def _answer(
         where, entry = known
         hours = float(entry.hours)
         carried = estimator.scale(workload, where, entry.gpus, hours, gpu, gpus, link)
-        if isinstance(carried, NotPossible) and not task.reference_open:
+        untold = isinstance(carried, NotPossible) and carried.gpus_needed is None
+        if untold and not task.reference_open:
             return estimator.estimate(workload, gpu, gpus, link)
         return carried
 
@@ -336,48 +354,3 @@ def _exact(name: str, catalogue: Catalogue) -> str | None:
         return name
     reference = catalogue.reference(name)
     return None if reference is None else reference.gpu.key
-
-
-def estimate_of(task: Task, answer: Answer, note: str) -> RuntimeEstimate | NoEstimate:
-    """The hours that *answer* comes to, with *note* (empty: none), or why there are none."""
-    if isinstance(answer, DoesNotFit):
-        return NoEstimate(answer.reason, NOT_FIT)
-    if isinstance(answer, NotPossible):
-        return NoEstimate(answer.reason, NOT_POSSIBLE)
-    if not 0 < answer.hours <= float(MAX_HOURS):
-        return NoEstimate(f"takes {answer.hours / 8760:,.0f} years on {answer.gpu}", NOT_POSSIBLE)
-    bases = {Modelled.MODELLED: Basis.MODELLED, Modelled.MEASURED: Basis.MEASURED}
-    said = [f"{answer.gpus} x {answer.gpu}, {_rate(answer)}, bound by {answer.bound}"]
-    if not answer.calibrated:
-        said.append("no measurement of this GPU at such a job")
-    said += [*filter(None, (note,)), *answer.notes]
-    kept = task.service_hours
-    return RuntimeEstimate(
-        hours=_decimal(answer.hours) if kept is None else kept,
-        basis=bases.get(answer.basis, Basis.SCALED),
-        note="; ".join(said),
-        gpus=answer.gpus,
-        low_hours=_decimal(answer.low) if kept is None else None,
-        high_hours=_decimal(answer.high) if kept is None else None,
-        version=answer.version,
-        speeds=_speeds(answer),
-    )
-
-
-def _speeds(answer: Estimate) -> Speeds | None:
-    read, written = answer.input_per_second, answer.output_per_second
-    if read is None:
-        return None
-    return Speeds(_decimal(read), None if written is None else _decimal(written))
-
-
-def _rate(answer: Estimate) -> str:
-    if answer.unit == "jobs/s":
-        return f"{answer.group} carried over by the ratio of speeds"
-    rate = answer.per_second
-    return f"{rate:,.0f} {answer.unit}" if rate >= 10 else f"{rate:.3g} {answer.unit}"
-
-
-def _decimal(hours: float) -> Decimal:
-    """Six digits: more say nothing."""
-    return Decimal(f"{hours:.6g}")

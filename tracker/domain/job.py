@@ -8,7 +8,7 @@ speed ratio, marked ``scaled``. A GPU without an entry has no estimate: nothing 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -129,7 +129,9 @@ class RuntimeEstimate:
     """Hours of a job on one GPU, on what they rest, and (``note``) how they came about.
 
     ``gpus`` GPUs together need that long; ``lower_bound``: at least that long. Estimates have a
-    range, ``low_hours`` <= ``hours`` <= ``high_hours``, and the ``version`` of the calibration.
+    range, ``low_hours`` <= ``hours`` <= ``high_hours``, and the ``version`` of the calibration. A
+    service runs as long as it is kept up: what has a range is how many GPUs it takes, ``low_gpus``
+    <= ``gpus`` <= ``high_gpus``.
     ``interrupted`` is what to expect of interruptions; None: there are none, or nobody knows.
     ``setup`` is the set-up on an offer where something is downloaded; None: it is the job's own.
     ``speeds`` are those of text that is read and written, where they were worked out.
@@ -147,6 +149,25 @@ class RuntimeEstimate:
     interrupted: Expected | None = None
     setup: SetUp | None = None
     speeds: Speeds | None = None
+    low_gpus: int | None = None
+    high_gpus: int | None = None
+
+    def at_low(self) -> RuntimeEstimate | None:
+        """As it is at the end of its range that costs least; None: it has no range."""
+        return self._at(self.low_hours, self.low_gpus)
+
+    def at_high(self) -> RuntimeEstimate | None:
+        """As it is at the end of its range that costs most; None: it has no range."""
+        return self._at(self.high_hours, self.high_gpus)
+
+    def _at(self, hours: Decimal | None, gpus: int | None) -> RuntimeEstimate | None:
+        if hours is None and gpus is None:
+            return None
+        return replace(
+            self,
+            hours=self.hours if hours is None else hours,
+            gpus=self.gpus if gpus is None else gpus,
+        )
 
 
 class Speeds(NamedTuple):

@@ -37,6 +37,13 @@ class Measurement(NamedTuple):
     note: str | None = None
 
 
+def per_second(one: Measurement) -> Decimal | None:
+    """What was done of its unit a second, to six digits; None: nothing was counted."""
+    if one.amount is None:
+        return None
+    return Decimal(f"{float(one.amount / one.hours) / 3600:.6g}")
+
+
 def subject_of(job: Job) -> str:
     """What of a job must stay for its measurements to hold: kind, model or group, method."""
     if job.task is None:

@@ -26,7 +26,8 @@ from tracker.domain.gpu import Catalogue
 from tracker.domain.gpu_data import GpuSpec
 from tracker.domain.job import GpuCatalogue, Job, NoEstimate, RuntimeEstimate
 from tracker.domain.mig import profile_of
-from tracker.domain.runtime.types import Answer, DoesNotFit, Estimate, Family
+from tracker.domain.runtime.serving import at_rate
+from tracker.domain.runtime.types import Answer, DoesNotFit, Estimate, Family, Inference
 
 _SLICES = 7  # compute slices of a card that MIG divides
 
@@ -96,10 +97,16 @@ def _answer(job: Job, part: GpuSpec, share: Share, catalogue: Catalogue) -> Answ
             workload, reference_gpu=where, reference_gpus=entry.gpus,
             reference_hours=float(entry.hours),
         )  # fmt: skip
+    asked = workload.request_rate if isinstance(workload, Inference) else None
+    if isinstance(workload, Inference):
+        workload = replace(workload, request_rate=None)
     answer = estimator.estimate_share(workload, part.gpu.key, float(share.compute), float(memory))
-    if known is None or isinstance(workload, Family) or not isinstance(answer, Estimate):
-        return answer
-    # What the model gets wrong of this job cancels out, as on whole GPUs.
-    where, entry = known
-    speed = estimator.speed(workload, where, entry.gpus)
-    return answer if speed is None else estimator.times(answer, float(entry.hours) * speed)
+    if known is not None and not isinstance(workload, Family) and isinstance(answer, Estimate):
+        # What the model gets wrong of this job cancels out, as on whole GPUs.
+        where, entry = known
+        speed = estimator.speed(workload, where, entry.gpus)
+        if speed is not None:
+            answer = estimator.times(answer, float(entry.hours) * speed)
+    if isinstance(workload, Inference) and asked is not None and isinstance(answer, Estimate):
+        return at_rate(workload, asked, answer)
+    return answer

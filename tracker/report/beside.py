@@ -30,12 +30,12 @@ class Beside(NamedTuple):
     """None: not known, or not of this kind of job. USD are of the bill as far as it is known.
 
     ``kwh`` is of the GPUs used and their host while the job runs, between ``low_kwh`` and
-    ``high_kwh``, which also span the range of the hours. Requests and tokens share the whole bill;
-    where the speeds of reading and writing are not known apart, the prompts are paid for with the
-    output and ``usd_per_million_input`` is None. ``usd_per_month`` is the bill of a month of 730
-    hours of service at the rate asked for, ``utilisation`` the share of it that the machines are
-    busy. ``usd_per_completed``: a job of the batch. ``co2_kg``
-    and ``tokens_per_kwh`` (of inference those put out) come with the place (``site.at_site``).
+    ``high_kwh``, which also span the range of the hours, or of the GPUs of a service. Requests and
+    tokens share the whole bill; where the speeds of reading and writing are not known apart, the
+    prompts are paid for with the output and ``usd_per_million_input`` is None. ``usd_per_month`` is
+    the bill of a month of 730 hours of service at the rate asked for, ``utilisation`` the share of
+    it that the machines are busy. ``usd_per_completed``: a job of the batch. ``co2_kg`` and
+    ``tokens_per_kwh`` (of inference those put out) come with the place (``site.at_site``).
     """
 
     kwh: Decimal | None = None
@@ -136,17 +136,16 @@ def _utilisation(workload: Inference, seconds: Decimal) -> Decimal | None:
 
 def _energy(estimate: RuntimeEstimate, gpu_key: str, catalogue: Catalogue, load: Load) -> Beside:
     spec = catalogue.spec(gpu_key)
-    watts, hours = spec.tdp_w if spec is not None else None, estimate.hours
-    low_hours = hours if estimate.low_hours is None else estimate.low_hours
-    high_hours = hours if estimate.high_hours is None else estimate.high_hours
-    return _kwh(watts, max(1, estimate.gpus), (hours, low_hours, high_hours), load)
+    watts = spec.tdp_w if spec is not None else None
+    low, high = estimate.at_low() or estimate, estimate.at_high() or estimate
+    runs = tuple((max(1, at.gpus), at.hours) for at in (estimate, low, high))
+    return _kwh(watts, runs, load)
 
 
 @lru_cache(maxsize=1024)  # the offers of one GPU and count have the same
-def _kwh(
-    watts: Decimal | None, gpus: int, of_hours: tuple[Decimal, Decimal, Decimal], load: Load
-) -> Beside:
-    point, low, high = (energy(watts, gpus, hours, load) for hours in of_hours)
+def _kwh(watts: Decimal | None, runs: tuple[tuple[int, Decimal], ...], load: Load) -> Beside:
+    """Of GPUs and hours: as estimated, and at both ends of the range."""
+    point, low, high = (energy(watts, gpus, hours, load) for gpus, hours in runs)
     if point is None or low is None or high is None:
         return Beside()
     return Beside(point.kwh, low.low_kwh, high.high_kwh, point.assumptions)

@@ -17,7 +17,7 @@ from tracker.domain.job import Job, NoEstimate, RuntimeEstimate
 from tracker.domain.money import HOURS_PER_MONTH, PerMachineHour
 from tracker.domain.pareto import Goal
 from tracker.domain.rank import Ranked
-from tracker.domain.terms import Market
+from tracker.domain.terms import OWN, Market
 from tracker.report.costing import Bounded, Costing, End
 from tracker.report.discounts import DiscountBook
 from tracker.report.filters import NOTHING, STALE, Filters, is_stale, select
@@ -35,10 +35,11 @@ if TYPE_CHECKING:
 class Row(NamedTuple):
     """One way to run the job. ``rank`` starts at 1 and counts within what the filters left.
 
-    ``low_usd`` and ``high_usd`` are the bill at both ends of an estimate's hours, ``low_hours`` and
-    ``high_hours`` the ``done_hours`` (until the job is done, see ``goals.done_hours``); None where
-    the hours have no range. ``tie``: the first row may be worse for the goal, as far as anybody can
-    tell. ``unbeaten``: no way at all is both no dearer and no slower, and better in one of the two.
+    ``low_usd`` and ``high_usd`` are the bill at both ends of an estimate's hours (of a service: of
+    the GPUs that it takes), ``low_hours`` and ``high_hours`` the ``done_hours`` (until the job is
+    done, see ``goals.done_hours``); None where the hours have no range. ``tie``: the first row may
+    be worse for the goal, as far as anybody can tell. ``unbeaten``: no way at all is both no dearer
+    and no slower, and better in one of the two.
     """
 
     rank: int
@@ -56,6 +57,8 @@ class Row(NamedTuple):
     high_hours: Decimal | None = None
     unbeaten: bool = False
     spot_break_even: BreakEvenRate | None = None  # against the same machine on demand
+    low_machines: int | None = None  # of a service, at both ends of its speed
+    high_machines: int | None = None
 
 
 class Comparison(NamedTuple):
@@ -185,12 +188,13 @@ def row_of(position: int, ranked: Ranked[Priced], costing: Costing, now: datetim
     """A bill as a row, at *position*; neither tied nor marked as unbeaten."""
     priced, job = ranked.candidate.item, costing.job
     estimate = ranked.candidate.estimate
-    low, high = (_at(hours, ranked, job) for hours in (estimate.low_hours, estimate.high_hours))
+    low, high = (_at(end, ranked, job) for end in (estimate.at_low(), estimate.at_high()))
     return Row(
         position, priced.offer, ranked.bill, estimate,
         is_stale(priced.offer, now), priced.discount_percent,
-        low_usd=low[0], high_usd=high[0], beside=_beside(ranked, costing),
-        done_hours=done_hours(job, estimate), low_hours=low[1], high_hours=high[1],
+        low_usd=low.usd, high_usd=high.usd, beside=_beside(ranked, costing),
+        done_hours=done_hours(job, estimate), low_hours=low.hours, high_hours=high.hours,
+        low_machines=low.machines, high_machines=high.machines,
     )  # fmt: skip
 
 
@@ -234,7 +238,8 @@ def _month(ranked: Ranked[Priced], job: Job) -> Bill | None:
     kept = None if job.task is None else job.task.service_hours
     if kept is None:
         return None
-    estimate = _taking(HOURS_PER_MONTH, ranked, job)
+    month = replace(ranked.candidate.estimate, hours=HOURS_PER_MONTH)
+    estimate = _interrupted(month, ranked, job)
     if estimate is None:
         return None
     egress_gb = ratio_up(EXACT.multiply(job.egress_gb, HOURS_PER_MONTH), kept)
@@ -244,25 +249,33 @@ def _month(ranked: Ranked[Priced], job: Job) -> Bill | None:
     return found if isinstance(found, Bill) else None
 
 
-def _at(
-    hours: Decimal | None, ranked: Ranked[Priced], job: Job
-) -> tuple[Decimal | None, Decimal | None]:
-    """The bill, and the hours until it is done, if the job took *hours*."""
-    if hours is None:
-        return None, None
-    inputs = ranked.candidate.inputs
-    at = _taking(hours, ranked, job)
+class _AtEnd(NamedTuple):
+    """The bill at an end of the range, and what is other there: the hours until the job is done,
+    or of a service the machines."""
+
+    usd: Decimal | None = None
+    hours: Decimal | None = None
+    machines: int | None = None
+
+
+def _at(end: RuntimeEstimate | None, ranked: Ranked[Priced], job: Job) -> _AtEnd:
+    at = None if end is None else _interrupted(end, ranked, job)
     if at is None:
-        return None, None
-    found = bill(inputs._replace(max_duration_hours=None), job, at)
-    return (found.at_least_usd, done_hours(job, at)) if isinstance(found, Bill) else (None, None)
+        return _AtEnd()
+    offer = ranked.candidate.item.offer
+    if offer.source == OWN:  # nobody has more machines than there are
+        at = replace(at, gpus=min(at.gpus, int(offer.gpu_count * (offer.stock_count or 1))))
+    found = bill(ranked.candidate.inputs._replace(max_duration_hours=None), job, at)
+    if not isinstance(found, Bill):
+        return _AtEnd()
+    if at.low_gpus is not None:
+        return _AtEnd(found.at_least_usd, machines=found.machines)
+    return _AtEnd(found.at_least_usd, done_hours(job, at))
 
 
-def _taking(hours: Decimal, ranked: Ranked[Priced], job: Job) -> RuntimeEstimate | None:
-    """The estimate if the job took *hours*; None where it would then hardly finish."""
-    estimate = ranked.candidate.estimate
-    at = replace(estimate, hours=hours)
-    if estimate.interrupted is None:
+def _interrupted(at: RuntimeEstimate, ranked: Ranked[Priced], job: Job) -> RuntimeEstimate | None:
+    """*at* with the interruptions to expect then; None where it would hardly finish."""
+    if ranked.candidate.estimate.interrupted is None:
         return at
     from tracker.report.spot import interrupted_way
 

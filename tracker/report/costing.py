@@ -192,8 +192,7 @@ def _known_on(
 
 
 def _at_end(way: RuntimeEstimate, end: End) -> RuntimeEstimate:
-    hours = way.low_hours if end == "low" else way.high_hours
-    return way if hours is None else replace(way, hours=hours)
+    return (way.at_low() if end == "low" else way.at_high()) or way
 
 
 def ways_on(

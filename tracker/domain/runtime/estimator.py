@@ -68,7 +68,12 @@ class Estimator:
     def speed(
         self, workload: Workload, gpu: str, gpus: int = 1, link: Link = _DEFAULT_LINK
     ) -> float | None:
-        """Jobs an hour as modelled, whether it fits or not; None: cannot be told."""
+        """Jobs an hour as modelled, whether it fits or not; None: cannot be told.
+
+        Of a service as many as it can do, not those asked for.
+        """
+        if isinstance(workload, Inference):
+            workload = replace(workload, request_rate=None)
         answer = self._answer(workload, gpu, gpus, link, check_memory=False)
         return 1 / answer.hours if isinstance(answer, Estimate) else None
 
@@ -88,6 +93,10 @@ class Estimator:
         only by how much faster or slower: what the model gets wrong of this job cancels out. It
         is taken as it is, so that what ran is not asked whether it fits.
         """
+        if isinstance(workload, Inference) and (asked := workload.request_rate) is not None:
+            free = replace(workload, request_rate=None)
+            full = self.scale(free, measured_gpu, measured_gpus, measured_hours, gpu, gpus, link)
+            return serving.at_rate(workload, asked, full) if isinstance(full, Estimate) else full
         if not 0 < measured_hours <= 87_600 or measured_gpus < 1:
             return NotPossible(gpu, "a measurement needs hours in (0, 87,600] and a GPU count")
         if isinstance(workload, Family):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from tracker.domain.runtime.calibration import Calibration
 from tracker.domain.runtime.figures import BYTES_PER_WEIGHT, Figures
@@ -81,9 +83,18 @@ def estimate(
     if best is None:
         return _does_not_fit(job, gpu, gpus)
     rate, copies, state = best
-    if job.request_rate is not None and job.request_rate > rate * job.utilisation:
-        return _too_slow(job, job.request_rate, gpu, gpus, rate)
-    return _estimate(job, gpu, gpus, calibration, rate, copies, state, peak, compute, c)
+    found = _estimate(job, gpu, gpus, calibration, rate, copies, state, peak, compute, c)
+    return found if job.request_rate is None else at_rate(job, job.request_rate, found)
+
+
+def at_rate(job: Inference, asked: float, answer: Estimate) -> Answer:
+    """*answer*, which is of all speed there is, for the rate *asked* for; or how many would do."""
+    rate = job.requests / answer.hours / 3600
+    if asked > rate * job.utilisation:
+        return _too_slow(job, asked, answer, rate)
+    busy = f"busy {asked / rate:.0%} of the time at the rate asked for"
+    needed = asked / (rate / answer.copies * job.utilisation)
+    return replace(answer, notes=(busy, *answer.notes), copies_needed=needed)
 
 
 def _spread(job: Inference, copies: int, room: float) -> tuple[int, float]:
@@ -144,12 +155,14 @@ def _within_latency(job: Inference, costs: Rates, sequences: float) -> Serving |
     return alone if alone.token_seconds <= target else None
 
 
-def _too_slow(job: Inference, asked: float, gpu: Figures, gpus: int, rate: float) -> NotPossible:
+def _too_slow(job: Inference, asked: float, answer: Estimate, rate: float) -> NotPossible:
     """The rate asked for is beyond *rate*, and how many GPUs would do."""
-    needed = int(-(-asked // (rate / gpus * job.utilisation)))
+    gpu, gpus = answer.gpu, answer.gpus
+    copies = math.ceil(asked / (rate / answer.copies * job.utilisation))
+    needed = copies * answer.copy_gpus
     busy = "" if job.utilisation == 1 else f" at most {job.utilisation:.0%} busy"
-    reason = f"{gpus} x {gpu.key} serve {rate * job.utilisation:.3g} requests/s{busy}, "
-    return NotPossible(gpu.key, f"{reason}{asked:g} are asked for: {needed} GPUs would do", needed)
+    reason = f"{gpus} x {gpu} serve {rate * job.utilisation:.3g} requests/s{busy}, "
+    return NotPossible(gpu, f"{reason}{asked:g} are asked for: {needed} GPUs would do", needed)
 
 
 def _speeds(job: Inference, state: Serving, copies: int) -> tuple[float | None, float | None]:
@@ -205,8 +218,6 @@ def _estimate(
     size = state.gpus
     held = serving_memory(job, state.sequences, size)
     notes = []
-    if job.request_rate is not None:
-        notes.append(f"busy {job.request_rate / rate:.0%} of the time at the rate asked for")
     if size * copies < gpus:
         notes.append(f"{gpus - size * copies} of {gpus} GPUs are left over")
     if not (job.layer_split or job.model.divides_among(size)):
@@ -258,4 +269,6 @@ def _estimate(
         notes=tuple(notes),
         input_per_second=read,
         output_per_second=written,
+        copies=copies,
+        copy_gpus=size,
     )

@@ -271,7 +271,9 @@ class Estimate:
     ``per_second`` is the throughput of all GPUs in ``unit``. ``rows`` is how many measurements the
     calibration of this workload group has, ``calibrated`` whether any of them is of this GPU at
     this precision. ``notes`` are caveats to be shown. Of generated text ``input_per_second`` and
-    ``output_per_second`` are the tokens that all GPUs read and write while they do nothing else.
+    ``output_per_second`` are the tokens that all GPUs read and write while they do nothing else,
+    ``copies`` those of the model, on ``copy_gpus`` each, and ``copies_needed`` (a fraction) what
+    the rate takes that is asked for; None where none is.
     """
 
     gpu: str
@@ -292,6 +294,9 @@ class Estimate:
     notes: tuple[str, ...] = ()
     input_per_second: float | None = None
     output_per_second: float | None = None
+    copies: int = 1
+    copy_gpus: int = 1
+    copies_needed: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

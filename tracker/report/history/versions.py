@@ -45,6 +45,8 @@ def plain_ways(known: Known) -> list[dict[str, Any]]:
             "low_hours": None if way.low_hours is None else str(way.low_hours),
             "high_hours": None if way.high_hours is None else str(way.high_hours),
             "version": way.version,
+            **({} if way.low_gpus is None else
+               {"low_gpus": way.low_gpus, "high_gpus": way.high_gpus}),
         }
         for way in known
     ]  # fmt: skip

@@ -82,6 +82,8 @@ def row(r: Row, now: datetime) -> dict[str, Any]:
         "runtime_high_hours": texts.quantity(r.estimate.high_hours),
         "low_usd": texts.usd_text(r.low_usd),
         "high_usd": texts.usd_text(r.high_usd),
+        "low_machines": r.low_machines,
+        "high_machines": r.high_machines,
         "tie": r.tie,
         "done_hours": texts.quantity(r.done_hours),
         "unbeaten": r.unbeaten,

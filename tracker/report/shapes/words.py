@@ -64,6 +64,19 @@ def range_text(row: Row) -> str:
     return f"{texts.usd(row.low_usd)} to {texts.usd(row.high_usd)}"
 
 
+def range_of(row: Row) -> str:
+    """The range of the bill, and what of the estimate it is of; empty where there is none."""
+    if row.low_usd is None or row.high_usd is None:
+        return ""
+    low, high = row.low_hours, row.high_hours
+    of = "" if low is None else f"{texts.hours(low)} to {texts.hours(high)}"
+    if row.low_machines is not None and row.high_machines is not None:
+        few, many = f"{row.low_machines:,}", texts.counted(row.high_machines, "machine")
+        of = many if row.low_machines == row.high_machines else f"{few} to {many}"
+        of += " by the range of the speed"
+    return f"{range_text(row)}, for {of}"
+
+
 def _range(row: Row) -> str:
     return "" if row.low_usd is None or row.high_usd is None else f" ({range_text(row)})"
 
@@ -215,8 +228,9 @@ def _of_estimates(report: CheapestReport) -> Iterable[str]:
     ranged = [r for r in report.rows if r.low_usd is not None]
     if ranged:
         bases = " or ".join(sorted({str(r.bill.basis) for r in ranged}))
+        what = "Hours" if ranged[0].low_machines is None else "Machines"
         yield (
-            f"Hours are {bases}; a range is one that held 8 of 10 measured jobs of its kind, or a "
+            f"{what} are {bases}; a range is one that held 8 of 10 measured jobs of its kind, or a "
             "factor of 2. gpucost estimate shows the way to them."
         )
     ties = sum(r.tie for r in report.rows)

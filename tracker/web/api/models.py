@@ -77,6 +77,8 @@ class Row(Shape):
     runtime_high_hours: Number | None
     low_usd: Usd | None
     high_usd: Usd | None
+    low_machines: int | None = Field(description="Of a service, at both ends of its speed.")
+    high_machines: int | None
     tie: bool
     done_hours: Number
     unbeaten: bool
