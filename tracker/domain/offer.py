@@ -109,7 +109,7 @@ class ListedOffer:
     form_factor: str | None = None
     slice: bool = False
     interconnect: str | None = None
-    region: str | None = None
+    region: str | None = None  # or REGION/ZONE where a zone has a price of its own
     country: str | None = None  # ISO 3166-1 alpha-2
     vcpus: Decimal | None = None
     ram_gib: Decimal | None = None

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from tracker.domain.offer import Market, Offer
+from tracker.domain.place import region_of
 
 Key = tuple[object, ...]
 
@@ -106,7 +107,8 @@ class References:
 
 def _machine_key(o: Offer) -> Key:
     x = o.listed
-    return (o.provider, x.source_id, o.gpu.key, x.gpu_count, x.region, x.tier)
+    # A spot price of one zone has the on-demand price of its region to stay below.
+    return (o.provider, x.source_id, o.gpu.key, x.gpu_count, region_of(x.region), x.tier)
 
 
 def _family_key(o: Offer) -> Key:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
-from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from tracker.domain.gpu import Catalogue
 from tracker.domain.kind import Kind as RentedKind
 from tracker.domain.kind import kind_of
 from tracker.domain.mig import part_of
+from tracker.domain.place import is_in
 from tracker.store.reads import Kind, Shelf, StoredOffer
 
 # Ranked unless the user names markets: what one gets for sure once it is rented. Interruptible
@@ -47,7 +47,7 @@ class Filters(NamedTuple):
 
     gpus: tuple[str, ...] = ()
     providers: tuple[str, ...] = ()
-    regions: tuple[str, ...] = ()  # exact or with * and ?, case-insensitive
+    regions: tuple[str, ...] = ()  # with their zones; exact or with * and ?, case-insensitive
     countries: tuple[str, ...] = ()
     markets: tuple[str, ...] = ()
     tiers: tuple[str, ...] = ()
@@ -293,13 +293,11 @@ def _tier(f: Filters) -> KindCheck:
 def _place(f: Filters) -> list[Check]:
     checks: list[Check] = []
     if f.regions:
-        patterns = [p.lower() for p in f.regions]
 
         def region(o: StoredOffer) -> str | None:
             if o.region is None:
                 return "with region not stated"
-            name = o.region.lower()
-            return None if any(fnmatchcase(name, p) for p in patterns) else "in other regions"
+            return None if is_in(o.region, f.regions) else "in other regions"
 
         checks.append(region)
     if f.countries:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tracker.domain.place import is_in
 from tracker.report.filters import ANY, Filters
 from tracker.report.shapes.rows import held_row
 
@@ -59,11 +59,10 @@ def held_report(
 
 def fits(one: StoredQuarantine, f: Filters, wanted: frozenset[str] | None) -> bool:
     """Whether a quarantined offer is one that the filters ask for."""
-    region = (one.region or "").lower()
     return (
         (wanted is None or one.gpu_key in wanted)
         and (not f.providers or one.seller in f.providers)
-        and (not f.regions or any(fnmatchcase(region, name.lower()) for name in f.regions))
+        and (not f.regions or is_in(one.region or "", f.regions))
         and (not f.markets or ANY in f.markets or one.market in f.markets)
         and (not f.tiers or ANY in f.tiers or one.tier in f.tiers)
     )

@@ -14,6 +14,7 @@ from decimal import ROUND_CEILING, Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracker.domain.gpu import Gpu
+from tracker.domain.place import region_of
 from tracker.report.filters import known_at
 from tracker.report.shapes import texts, words
 from tracker.report.shapes.rows import ref
@@ -106,7 +107,7 @@ def launch(row: Row, job: Job, gpu: Gpu | None, tool: str) -> Launch:
 def _skypilot(asked: Asked) -> Launch:
     cloud, by_id, by_region = _backend(asked, _SKY, "SkyPilot")
     offer = asked.row.offer
-    region = offer.region if by_region and _word(offer.region) else None
+    region = _region(offer.region) if by_region else None
     lines = [
         *_comments(asked, "sky launch FILE"),
         f'name: "{_name(asked.job)}"',
@@ -130,7 +131,7 @@ def _skypilot(asked: Asked) -> Launch:
 def _dstack(asked: Asked) -> Launch:
     backend, by_id, by_region = _backend(asked, _DSTACK, "dstack")
     offer = asked.row.offer
-    region = offer.region if by_region and _word(offer.region) else None
+    region = _region(offer.region) if by_region else None
     if offer.gpu_family not in _FAMILIES:
         raise CannotLaunch(f"has a {asked.gpu.key}, whose name in dstack is not known here")
     lines = [
@@ -279,6 +280,14 @@ def _unsaid(asked: Asked, region: str | None) -> Iterator[str]:
     offer = asked.row.offer
     if offer.region and region is None:
         yield f"the region: the price is that of {texts.visible(offer.region)}"
+    elif offer.region and region != offer.region:
+        yield f"the zone: the price is that of {texts.visible(offer.region)}"
+
+
+def _region(place: str | None) -> str | None:
+    """The region of *place* where it can stand in YAML as it is; a zone of it is left out."""
+    region = region_of(place)
+    return region if _word(region) else None
 
 
 def _where(asked: Asked) -> Iterator[str]:

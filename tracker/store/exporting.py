@@ -293,7 +293,10 @@ def _where(w: Wanted) -> tuple[list[str], dict[str, Any]]:
     if w.countries:
         add("o.country = ANY (%(countries)s)", "countries", [c.upper() for c in w.countries])
     if w.regions:
-        add("lower(o.region) LIKE ANY (%(regions)s)", "regions", [_like(r) for r in w.regions])
+        # The region, or that which it is a zone of (tracker.domain.place).
+        like = "LIKE ANY (%(regions)s)"
+        either = f"(lower(o.region) {like} OR split_part(lower(o.region), '/', 1) {like})"
+        add(either, "regions", [_like(r) for r in w.regions])
     for column, least in (("o.vram_gb", w.min_vram_gb), ("o.gpu_count", w.min_gpus),
                           ("o.ram_gib", w.min_ram_gib), ("o.vcpus", w.min_vcpus)):  # fmt: skip
         if least is not None:
