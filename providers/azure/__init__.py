@@ -2,6 +2,9 @@
 
 https://learn.microsoft.com/rest/api/cost-management/retail-prices/azure-retail-prices
 
+Prices on demand and as spot are asked for in one set of requests, with the savings plans among
+them, and reservations in another; a row is read as what its request asked for (``commitments.py``).
+
 The API knows neither GPU nor GPU count: those come from ``sizes.py`` by the size's name. A size
 with a GPU-like name that is not in that table is rejected with that reason, never guessed.
 Which of the many rows of a size is its price: ``rows.py``.
@@ -11,13 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
+from providers.azure.commitments import HOURS_PER_YEAR, RESERVATION, Committed, committed
 from providers.azure.regions import COUNTRY
-from providers.azure.rows import Row, live_rows, without_placeholders
+from providers.azure.rows import CONSUMPTION, Row, live_rows, without_placeholders
+from providers.azure.rows import RESERVATION as RESERVATION_ROW
 from providers.azure.sizes import find
 from tracker.provider import (
     Facts,
@@ -34,6 +39,7 @@ from tracker.provider import (
     Provider,
     ProviderConfig,
     Rejected,
+    Terms,
     load_json,
 )
 
@@ -59,44 +65,65 @@ REQUESTS: tuple[tuple[str, ...], ...] = (
 
 
 class AzureConfig(ProviderConfig):
-    """``[providers.azure]``. Only USD is a price; other currencies are Microsoft's conversions."""
+    """``[providers.azure]``. Only USD is a price; other currencies are Microsoft's conversions.
+
+    ``reservations = false`` leaves them out and halves the requests.
+    """
 
     base_url: str = f"https://{HOST}"
     currency: str = "USD"
+    reservations: bool = True
 
 
 async def fetch(http: HttpClient, config: AzureConfig) -> list[Payload]:
     """All pages of the GPU sizes' rows.
 
     A service that refuses ``or`` (HTTP 400) is asked for one alternative at a time. The failure
-    of a first page fails the poll; that of a later one leaves a gap that ``parse`` notices.
+    of a first page fails the poll; that of a later one leaves a gap that ``parse`` notices, and
+    so does that of reservations, which become a payload with their status.
     """
     payloads: list[Payload] = []
+    await _read(http, config, CONSUMPTION, payloads)
+    if config.reservations:
+        try:
+            await _read(http, config, RESERVATION_ROW, payloads)
+        except FetchError as error:
+            asked = urlencode(_params(config, RESERVATION_ROW, REQUESTS[0]))
+            url = f"{config.base_url.rstrip('/')}{PATH}?{asked}"
+            payloads.append(Payload(url, b"", datetime.now(UTC), status=error.status or 0))
+    return payloads
+
+
+async def _read(http: HttpClient, config: AzureConfig, kind: str, payloads: list[Payload]) -> None:
+    """Add all pages of one type of rows to *payloads*."""
     together = True
     for alternatives in REQUESTS:
         if together:
             try:
-                payloads += await _pages(http, config, alternatives)
+                payloads += await _pages(http, config, kind, alternatives)
                 continue
             except FetchError as error:
                 if error.status != 400:
                     raise
                 together = False
         for alternative in alternatives:
-            payloads += await _pages(http, config, (alternative,))
-    return payloads
+            payloads += await _pages(http, config, kind, (alternative,))
 
 
-async def _pages(
-    http: HttpClient, config: AzureConfig, alternatives: Sequence[str]
-) -> list[Payload]:
-    only = "serviceName eq 'Virtual Machines' and priceType eq 'Consumption'"
-    params = {
+def _params(config: AzureConfig, kind: str, alternatives: Sequence[str]) -> dict[str, str]:
+    only = f"serviceName eq 'Virtual Machines' and priceType eq '{kind}'"
+    return {
         "api-version": API_VERSION,
         "currencyCode": f"'{config.currency}'",
         "meterRegion": "'primary'",
         "$filter": f"{only} and ({' or '.join(alternatives)})",
     }
+
+
+async def _pages(
+    http: HttpClient, config: AzureConfig, kind: str, alternatives: Sequence[str]
+) -> list[Payload]:
+    params = _params(config, kind, alternatives)
     pages = [await http.get(config.base_url.rstrip("/") + PATH, params=params)]
     asked: set[str] = set()
     while len(pages) < MAX_PAGES:
@@ -139,28 +166,51 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
 
     Raises ParseError when an answer is not a page of that API.
     """
-    pages = [_envelope(payload) for payload in payloads]
+    answered = [payload for payload in payloads if payload.status == 200]
+    pages = [_envelope(payload) for payload in answered]
     if not pages:
         raise ParseError("Items", "no answer to read")
-    items = [item for page in pages for item in page["Items"]]
     currency = next((c for p in pages if isinstance(c := p.get("BillingCurrency"), str)), None)
     now = max(payload.fetched_at for payload in payloads)
-    rows, rejected = live_rows(items, now, currency)
-    rows, placeholders = without_placeholders(rows)
-    offers: list[ListedOffer] = []
-    for row in rows:
-        made = _offer(row)
-        if isinstance(made, Rejected):
-            rejected.append(made)
-        else:
-            offers.append(made)
-    missing = _pages_not_read(payloads, pages)
+    items: dict[str, list[Any]] = {CONSUMPTION: [], RESERVATION_ROW: []}
+    for payload, page in zip(answered, pages, strict=True):
+        items[_asked_for(payload.url)] += _items(payload.url, page)
+    rows, rejected = live_rows(items[CONSUMPTION], now, currency)
+    reserved, refused = live_rows(items[RESERVATION_ROW], now, currency, reservations=True)
+    rows, placeholders = without_placeholders([*rows, *reserved])
+    rejected += [*refused, *placeholders]
+    plain = [row for row in rows if row.years is None]
+    made = [_offer(row) for row in plain]
+    for one in committed(plain, (row for row in rows if row.years), rejected):
+        made.append(_committed_offer(one))
+    rejected += [one for one in made if isinstance(one, Rejected)]
+    gap = "a further page (NextPageLink) was not read" if _pages_not_read(answered, pages) else None
+    if len(answered) < len(payloads):
+        gap = "reservations were not answered"
     return Parsed(
-        offers=tuple(_with_equal_spot_noted(offers)),
-        rejected=(*rejected, *placeholders),
-        complete=not missing,
-        incomplete_reason="a further page (NextPageLink) was not read" if missing else None,
+        offers=tuple(_with_equal_spot_noted([o for o in made if isinstance(o, ListedOffer)])),
+        rejected=tuple(rejected),
+        complete=gap is None,
+        incomplete_reason=gap,
     )
+
+
+def _asked_for(url: str) -> str:
+    """Which type of rows a request was for; that of plain prices where the address is not known."""
+    wanted = dict(_query(url)).get("$filter", "")
+    return RESERVATION_ROW if f"'{RESERVATION_ROW}'" in wanted else CONSUMPTION
+
+
+def _items(url: str, page: dict[str, Any]) -> list[Any]:
+    """The rows of a page; without savings plans where the version that has them was not asked."""
+    items: list[Any] = page["Items"]
+    if dict(_query(url)).get("api-version") == API_VERSION:
+        return items
+    return [
+        {name: value for name, value in item.items() if name != "savingsPlan"}
+        if isinstance(item, dict) else item
+        for item in items
+    ]  # fmt: skip
 
 
 def _envelope(payload: Payload) -> dict[str, Any]:
@@ -224,6 +274,26 @@ def _offer(row: Row) -> ListedOffer | Rejected:
     )
 
 
+def _committed_offer(one: Committed) -> ListedOffer | Rejected:
+    """A VM for whoever commits to years of it: the size's facts, at the price of its hour."""
+    offer = _offer(one.row)
+    if isinstance(offer, Rejected):
+        return offer
+    how = (
+        f"reservation: the price of its term by the hour, {HOURS_PER_YEAR:,} h a year"
+        if one.plan == RESERVATION
+        else "savings plan: to spend so much in every hour of the term, on any compute"
+    )
+    return replace(
+        offer,
+        source_id=f"{offer.source_id}/{one.plan}",
+        price=replace(offer.price, amount=one.per_hour),
+        market=Market.RESERVED,
+        terms=Terms(commitment_hours=one.years * HOURS_PER_YEAR),
+        notes=(*offer.notes, how),
+    )
+
+
 def _source_url(row: Row) -> str:
     """A link that shows the rows of this size and region to a person."""
     wanted = f"armSkuName eq '{row.sku}' and armRegionName eq '{row.region}'"
@@ -263,11 +333,13 @@ provider = Provider(
         key_variable=None,
         terms="documented public API, made for programs; redistribution terms are not clear",
         verified="row rules checked against the documented shape and a third-party fixture; "
-        "never called live from this project; GPU facts per size are a hand-kept table",
+        "never called live from this project; GPU facts per size are a hand-kept table. "
+        "Reservations (their price for the whole term, whatever the unit says) and savings plans "
+        "follow the documented examples, and are believed beside an on-demand price only",
         min_every=timedelta(minutes=15),
     ),
     fetch=fetch,
     parse=parse,
     min_seconds_between_requests=6.0,  # a fourth request within about 9 s got a 429
-    poll_deadline=timedelta(minutes=5),  # one alternative at a time is 15 requests
+    poll_deadline=timedelta(minutes=5),  # one alternative at a time is 2 x 15 requests
 )

@@ -7,9 +7,10 @@ regions, placeholders. Every row ends up either live or rejected under a reason 
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from statistics import median
@@ -20,6 +21,9 @@ from tracker.provider import Rejected, parse_decimal
 # A price below a fifth of the other regions' median is a placeholder: an 8 x H100 machine was
 # listed at 0.01 in one region.
 PLACEHOLDER_SHARE = Decimal("0.2")
+# The two types of rows that are read; a reservation's term is "1 Year" or "3 Years".
+CONSUMPTION, RESERVATION = "Consumption", "Reservation"
+_TERM = re.compile(r"([1-9]) Years?")
 _MICRO_USD = Decimal("0.000001")
 _ABSURD = Decimal(10_000_000)  # per hour; also keeps arithmetic on junk within bounds
 
@@ -31,7 +35,11 @@ _SAME_ROW = ("meterId", "skuId", "type", "reservationTerm", "tierMinimumUnits",
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row that passed the rules: *amount* is for one whole VM for one hour."""
+    """A row that passed the rules: *amount* is for one whole VM for one hour.
+
+    With ``years`` it is that of a reservation: *amount* is for the whole term. ``savings_plan``
+    holds the field of that name as it came.
+    """
 
     sku: str
     region: str
@@ -41,11 +49,13 @@ class Row:
     start: datetime | None
     primary: bool
     sample: str
+    years: int | None = None
+    savings_plan: tuple[Any, ...] = ()
 
     @property
-    def key(self) -> tuple[str, str, bool, str]:
+    def key(self) -> tuple[str, str, bool, str, int | None]:
         """What may have one price only."""
-        return self.sku.casefold(), self.region, self.spot, self.currency
+        return self.sku.casefold(), self.region, self.spot, self.currency, self.years
 
 
 class _Excluded(Exception):
@@ -53,15 +63,17 @@ class _Excluded(Exception):
 
 
 def live_rows(
-    items: Sequence[Any], now: datetime, default_currency: str | None = None
-) -> tuple[list[Row], list[Rejected]]:
+    items: Sequence[Any], now: datetime, default_currency: str | None = None,
+    *, reservations: bool = False,
+) -> tuple[list[Row], list[Rejected]]:  # fmt: skip
     """Apply the row rules to *items* as of *now* (aware UTC).
 
     Returns one row per (size, region, market, currency), and one Rejected for every other item.
-    Two different prices for the same key give neither.
+    Two different prices for the same key give neither. With *reservations* the rows wanted are
+    those of reservations, one per term, and no others.
     """
     rejected: list[Rejected] = []
-    by_key: dict[tuple[str, str, bool, str], list[Row]] = defaultdict(list)
+    by_key: dict[tuple[str, str, bool, str, int | None], list[Row]] = defaultdict(list)
     seen: set[tuple[str, ...]] = set()
     for item in items:
         if not isinstance(item, dict):
@@ -73,7 +85,7 @@ def live_rows(
             continue
         seen.add(same)
         try:
-            row = _row(item, now, default_currency)
+            row = _row(item, now, default_currency, reservations=reservations)
         except _Excluded as reason:
             rejected.append(Rejected(str(reason), _sample(item)))
         else:
@@ -84,9 +96,9 @@ def live_rows(
 
 def without_placeholders(rows: Iterable[Row]) -> tuple[list[Row], list[Rejected]]:
     """Split off the rows priced below a fifth of the median of the *other* regions."""
-    groups: dict[tuple[str, bool, str], list[Row]] = defaultdict(list)
+    groups: dict[tuple[str, bool, str, int | None], list[Row]] = defaultdict(list)
     for row in rows:
-        groups[row.sku.casefold(), row.spot, row.currency].append(row)
+        groups[row.sku.casefold(), row.spot, row.currency, row.years].append(row)
     kept: list[Row] = []
     rejected: list[Rejected] = []
     for group in groups.values():
@@ -99,10 +111,15 @@ def without_placeholders(rows: Iterable[Row]) -> tuple[list[Row], list[Rejected]
     return kept, rejected
 
 
-def _row(item: dict[str, Any], now: datetime, default_currency: str | None) -> Row:
+def _row(
+    item: dict[str, Any], now: datetime, default_currency: str | None, *, reservations: bool
+) -> Row:
     """The row rules in their documented order. Raises _Excluded."""
-    amount = _price(item)
+    amount = _price(item, RESERVATION if reservations else CONSUMPTION)
+    years = _years(item) if reservations else None
     spot = _is_spot(item)
+    if spot and years:
+        raise _Excluded("reservation of spot")
     start = _in_force(item, now)
     return Row(
         sku=_text(item, "armSkuName"),
@@ -113,14 +130,33 @@ def _row(item: dict[str, Any], now: datetime, default_currency: str | None) -> R
         start=start,
         primary=item.get("isPrimaryMeterRegion") is not False,
         sample=_sample(item),
+        years=years,
+        savings_plan=() if years or spot else _list(item.get("savingsPlan")),
     )
 
 
-def _price(item: dict[str, Any]) -> Decimal:
+def _years(item: dict[str, Any]) -> int:
+    years = years_in(item.get("reservationTerm"))
+    if years is None:
+        raise _Excluded("term of the reservation is not known")
+    return years
+
+
+def years_in(term: Any) -> int | None:
+    """The years of ``1 Year`` or ``3 Years``; None for anything else."""
+    found = _TERM.fullmatch(term.strip()) if isinstance(term, str) else None
+    return int(found[1]) if found else None
+
+
+def _list(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, list) else ()
+
+
+def _price(item: dict[str, Any], wanted: str) -> Decimal:
     kind = _text(item, "type")
-    if kind != "Consumption":
-        known = {"DevTestConsumption": "DevTest price", "Reservation": "reservation price"}
-        raise _Excluded(known.get(kind, "price type is not Consumption"))
+    if kind != wanted:
+        known = {"DevTestConsumption": "DevTest price", RESERVATION: "reservation price"}
+        raise _Excluded(known.get(kind, f"price type is not {wanted}"))
     if _text(item, "unitOfMeasure") != "1 Hour":
         raise _Excluded("unit is not 1 Hour")
     minimum = item.get("tierMinimumUnits")
@@ -206,7 +242,10 @@ def _one(rows: list[Row], rejected: list[Rejected]) -> Row | None:
         drop("two prices for one size, region and market", rows)
         return None
     drop("duplicate row", rows[1:])
-    return rows[0]
+    plans = {str(row.savings_plan): row.savings_plan for row in rows if row.savings_plan}
+    if len(plans) > 1:
+        drop("two savings plans for one price", rows[:1])
+    return replace(rows[0], savings_plan=next(iter(plans.values())) if len(plans) == 1 else ())
 
 
 def _since(row: Row) -> datetime:

@@ -12,7 +12,7 @@ import pytest
 
 from providers.azure import HOST, MAX_PAGES, REQUESTS, AzureConfig, fetch, provider
 from providers.azure.sizes import SIZES
-from tests.providers.azure_answers import payload, row
+from tests.providers.azure_answers import H100, payload, row
 from tracker.provider import FetchError, Payload
 
 Answer = Callable[[str, Mapping[str, str]], Payload]
@@ -34,9 +34,12 @@ class FakeHttp:
         return Payload(full, answer.body, answer.fetched_at)
 
 
-def fetched(answer: Answer, **config: Any) -> tuple[list[Payload], FakeHttp]:
+def fetched(
+    answer: Answer, *, reservations: bool = False, **config: Any
+) -> tuple[list[Payload], FakeHttp]:
     http = FakeHttp(answer)
-    return asyncio.run(fetch(http, AzureConfig(**config))), http  # type: ignore[arg-type]
+    settings = AzureConfig(reservations=reservations, **config)
+    return asyncio.run(fetch(http, settings)), http  # type: ignore[arg-type]
 
 
 def test_the_filter_covers_every_size_with_few_alternatives() -> None:
@@ -134,3 +137,53 @@ def test_a_failed_first_page_fails_the_poll_and_a_later_one_leaves_a_gap() -> No
     payloads, _ = fetched(later)
     assert len(payloads) == len(REQUESTS)
     assert not provider.parse(payloads).complete
+
+
+# --- reservations
+
+
+def _reserved(url: str, params: Mapping[str, str]) -> Payload:
+    """Answers each request with a row of the type that it asks for."""
+    if "'Reservation'" in params["$filter"]:
+        return payload(row(40_000, type="Reservation", reservationTerm="1 Year"))
+    return payload(row())
+
+
+def test_reservations_are_asked_for_apart_and_unless_that_is_off() -> None:
+    payloads, http = fetched(_reserved, reservations=True)
+    kinds = [params["$filter"].split("priceType eq ")[1].split(" ")[0] for _, params in http.asked]
+    assert kinds == ["'Consumption'"] * len(REQUESTS) + ["'Reservation'"] * len(REQUESTS)
+    result = provider.parse(payloads)
+    assert result.complete
+    assert sorted((o.source_id, str(o.market)) for o in result.offers) == [
+        (H100, "on_demand"), (f"{H100}/reservation", "reserved")
+    ]  # fmt: skip
+    assert len(fetched(_reserved)[1].asked) == len(REQUESTS)
+    assert AzureConfig().reservations
+
+
+def test_reservations_that_cannot_be_had_leave_the_other_prices_and_close_nothing() -> None:
+    def answer(url: str, params: Mapping[str, str]) -> Payload:
+        if "'Reservation'" in params["$filter"]:
+            raise FetchError("too many requests", status=429)
+        return payload(row())
+
+    payloads, http = fetched(answer, reservations=True)
+    assert len(http.asked) == len(REQUESTS) + 1
+    assert [p.status for p in payloads] == [200] * len(REQUESTS) + [429]
+    result = provider.parse(payloads)
+    assert [o.source_id for o in result.offers] == [H100]
+    assert not result.complete
+    assert result.incomplete_reason == "reservations were not answered"
+
+
+def test_a_refused_or_is_not_put_to_reservations_twice() -> None:
+    def answer(url: str, params: Mapping[str, str]) -> Payload:
+        if " or " in params["$filter"] and "'Reservation'" in params["$filter"]:
+            raise FetchError("bad filter", status=400)
+        return _reserved(url, params)
+
+    payloads, http = fetched(answer, reservations=True)
+    alone = sum(len(alternatives) for alternatives in REQUESTS)
+    assert len(http.asked) == len(REQUESTS) + 1 + alone
+    assert provider.parse(payloads).complete
