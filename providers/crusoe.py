@@ -4,6 +4,11 @@ Source: https://www.crusoe.ai/cloud/pricing, section "GPU instances pricing". Cr
 and holds no prices. The page says what a GPU costs, never how many of them a machine has; the sizes
 are those of the instance types (h100-80gb-sxm-ib.8x) that Crusoe's own examples and programs for
 its API name: SXM and Instinct machines are to be had whole only.
+
+Neither the page nor the documentation says by what time a machine is billed (usage is counted in
+hours of a running instance: https://docs.crusoecloud.com/usage-billing/viewing-usage). Where a type
+is to be had only the signed API knows (``/v1alpha5/capacities``), which has no prices: both stay
+unknown.
 """
 
 from __future__ import annotations
@@ -241,7 +246,7 @@ provider = Provider(
         "been read",
         verified="parser checked against the page recorded in 2026-08; never called live, because "
         "no live call was possible when this was written. How many GPUs a machine has is a "
-        "hand-kept table",
+        "hand-kept table; by what time it is billed, and in which region it is, is not said",
         min_every=timedelta(hours=4),
     ),
     fetch=fetch,

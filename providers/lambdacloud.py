@@ -3,19 +3,22 @@
 With an API key: ``GET https://cloud.lambda.ai/api/v1/instance-types`` (documented), which also says
 where each type is to be had now. Without one: the tables below "Instances pricing" on
 https://lambda.ai/pricing, which say nothing of stock. The API prices a machine, in cents; the page
-prices one GPU of a machine. A type costs the same in every region.
+prices one GPU of a machine. A type costs the same in every region; the API names those in which it
+is to be had (``regions_with_capacity_available``), and no others.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from providers._countries import country_of
 from providers._rows import BadRow, amount, number, sample, without_cut_end
 from tracker.provider import (
     Availability,
@@ -72,7 +75,7 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
 
     Raises ParseError, naming the field, when it is neither.
     """
-    offers: dict[str, ListedOffer | None] = {}
+    offers: dict[tuple[str, str | None], ListedOffer | None] = {}
     rejected: list[Rejected] = []
     for payload in payloads:
         is_json = payload.body.lstrip()[:1] in (b"{", b"[")
@@ -80,7 +83,8 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
             if isinstance(item, Rejected):
                 rejected.append(item)
                 continue
-            name, other = item.source_id, offers.setdefault(item.source_id, item)
+            name, key = item.source_id, (item.source_id, item.region)
+            other = offers.setdefault(key, item)
             if other is item:
                 continue
             if other is not None and other.price == item.price:
@@ -91,7 +95,7 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
                 rejected.append(
                     Rejected("two prices for one machine", f"{name} {other.price.amount}")
                 )
-            offers[name] = None
+            offers[key] = None
     return Parsed(tuple(o for o in offers.values() if o is not None), tuple(rejected))
 
 
@@ -115,7 +119,7 @@ def _api(answer: Any) -> Iterator[ListedOffer | Rejected]:
             raise ParseError(f"data.*.instance_type.{name}", f"missing in all {len(types)} types")
     for key, row in data.items():
         try:
-            yield _type(key, row)
+            yield from _in_regions(_type(key, row), row.get("regions_with_capacity_available"))
         except BadRow as bad:
             yield Rejected(str(bad), sample({key: row}))
 
@@ -150,23 +154,31 @@ def _type(key: str, row: Any) -> ListedOffer:
         ram_gib=amount(specs, "memory_gib") or None,
         datacenter=True,
         terms=_terms(None if storage_gib is None else storage_gib * GB_PER_GIB),
-        extras=_stock(row.get("regions_with_capacity_available")),
         source_url="https://lambda.ai/pricing",
         notes=(TAX, *(("arm64 processor",) if kind.get("architecture") == "arm64" else ())),
     )
 
 
-def _stock(regions: Any) -> Extras:
-    """An empty list means sold out everywhere; no list, or another shape, says nothing."""
-    if not isinstance(regions, list):
-        return Extras()
-    names = [r.get("name") for r in regions if isinstance(r, dict)]
-    known = [name for name in names if isinstance(name, str) and name.strip()]
-    if len(known) != len(regions):
-        return Extras()
-    if not known:
-        return Extras(availability=Availability.NO)
-    return Extras(availability=Availability.YES, stock_label=", ".join(sorted(known))[:200])
+def _in_regions(offer: ListedOffer, regions: Any) -> Iterator[ListedOffer]:
+    """The type in each region in which it is to be had.
+
+    An empty list means sold out everywhere; no list, or another shape, says nothing.
+    """
+    places: dict[str, str | None] = {}
+    for region in regions if isinstance(regions, list) else ():
+        name = region.get("name") if isinstance(region, dict) else None
+        if not isinstance(name, str) or not name.strip():
+            yield offer
+            return
+        described = region.get("description")  # "Virginia, USA"
+        words = described if isinstance(described, str) else ""
+        places[name.strip()] = country_of(words.rpartition(",")[2])
+    for name, country in sorted(places.items()):
+        there = Extras(availability=Availability.YES)
+        yield replace(offer, region=name, country=country, extras=there)
+    if not places:
+        gone = Extras(availability=Availability.NO) if regions == [] else Extras()
+        yield replace(offer, extras=gone)
 
 
 def _terms(disk_gb: Decimal | None) -> Terms:

@@ -7,6 +7,11 @@ Enterprise - H100") have the metric and the category of the GPUs themselves and 
 
 Shapes: hand-kept, after gpuhunt and SkyPilot as of 2026-08. Oracle's own shapes.json is not read:
 its GPU memory is sometimes of one GPU and sometimes of all.
+
+Billing: by the second, virtual machines for a minute at least and bare metal ones for an hour, GPUs
+included: Oracle's "Announcing Per-Second Billing for Compute and Autonomous Database", as
+https://the-report.cloud/oracle-announcing-per-second-billing-for-compute-and-autonomous-database
+has it.
 """
 
 from __future__ import annotations
@@ -36,6 +41,7 @@ from tracker.provider import (
     Provider,
     ProviderConfig,
     Rejected,
+    Terms,
     load_json,
 )
 
@@ -46,6 +52,9 @@ REGION = "global"  # one list price for all commercial regions; which has which 
 
 # Preemptible instances cost half of the list price; only the older VM shapes can be had so.
 PREEMPTIBLE_SHARE = Decimal("0.5")
+
+BILLING_INCREMENT_SECONDS = 1
+MINIMUM_SECONDS, MINIMUM_SECONDS_BARE_METAL = 60, 3600
 
 _NVSWITCH = "NVLink/NVSwitch"
 
@@ -236,6 +245,7 @@ def _shown(item: Any) -> str:
 def _offers(number_: str, per_gpu_hour: Decimal, currency: str) -> Iterator[ListedOffer]:
     part = PARTS[number_]
     for shape in part.shapes:
+        bare_metal = shape.name.startswith("BM.")
         shares = [(Market.ON_DEMAND, Decimal(1))]
         if shape.preemptible:
             shares.append((Market.SPOT, PREEMPTIBLE_SHARE))
@@ -259,8 +269,12 @@ def _offers(number_: str, per_gpu_hour: Decimal, currency: str) -> Iterator[List
                 region=REGION,
                 vcpus=None if shape.vcpus is None else Decimal(shape.vcpus),
                 ram_gib=None if shape.ram_gib is None else Decimal(shape.ram_gib),
-                dedicated=shape.name.startswith("BM."),
+                dedicated=bare_metal,
                 datacenter=True,
+                terms=Terms(
+                    billing_increment_seconds=BILLING_INCREMENT_SECONDS,
+                    minimum_seconds=MINIMUM_SECONDS_BARE_METAL if bare_metal else MINIMUM_SECONDS,
+                ),
                 source_url="https://www.oracle.com/cloud/price-list/",
                 notes=tuple(notes),
             )
@@ -275,8 +289,8 @@ provider = Provider(
         website="https://www.oracle.com/cloud/price-list/",
         price_per="gpu",
         currency="USD",
-        billing_increment_seconds=None,
-        minimum_seconds=None,
+        billing_increment_seconds=BILLING_INCREMENT_SECONDS,
+        minimum_seconds=MINIMUM_SECONDS,
         spot="preemptible instances at half of the list price; of GPU shapes only VM.GPU2 and "
         "VM.GPU3, so neither A100 nor H100",
         tiers=("standard",),
@@ -285,7 +299,8 @@ provider = Provider(
         key_variable=None,
         terms="a public price list, undocumented for programs; one public project takes it for not "
         "reusable under the terms of Oracle's web site: your decision (enabled = false leaves it "
-        "out)",
+        "out). Bare metal shapes, all those of A100 and H100 among them, are billed for an hour at "
+        "least, as Oracle announced with billing by the second",
         verified="parser checked against the GPU rows of the list recorded on 2026-08-22; never "
         "called live, because no live call was possible when this was written. GPUs per shape are "
         "a hand-kept table; which region has which shape is not said, so that all offers are of "

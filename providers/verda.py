@@ -2,8 +2,11 @@
 
 Source: the keyless list https://api.verda.com/v1/instance-types (whole machines per hour). Where it
 cannot be read the price list inside https://verda.com/pricing stands in, which knows neither vCPUs
-nor the machine types' names. With API credentials the API also says what is to be had now
-(``/v1/instance-availability``).
+nor the machine types' names. With API credentials the API also says what is to be had now, and in
+which place (``/v1/instance-availability``).
+
+Instances are paid in advance by blocks of 10 minutes:
+https://docs.verda.com/welcome-to-verda/pricing-and-billing
 """
 
 from __future__ import annotations
@@ -46,7 +49,13 @@ TOKEN_PATH = "/v1/oauth2/token"  # noqa: S105 (a path)
 AVAILABILITY_PATH = "/v1/instance-availability"
 PAGE_PATH = "/pricing"
 
-TERMS = Terms(egress_usd_per_gb=Decimal(0))
+BILLING_INCREMENT_SECONDS = 600
+TERMS = Terms(
+    billing_increment_seconds=BILLING_INCREMENT_SECONDS, egress_usd_per_gb=Decimal(0)
+)  # fmt: skip
+
+# Places are FIN-01, FIN-02, FIN-03 and ICE-01 (once ICL-01), as /v1/locations has them.
+_COUNTRIES = {"FIN": "FI", "ICE": "IS", "ICL": "IS"}
 
 _OFFER_NAME = re.compile(r"(\d{1,2})x (.+) (on-demand|spot)")
 
@@ -141,7 +150,9 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
             of_page, found = True, _page(payload.text())
         for item in found:
             (rejected if isinstance(item, Rejected) else offers).append(item)  # type: ignore[arg-type]
-    kept = tuple(_with_stock(offer, stock) for offer in _one_price_each(offers, rejected))
+    kept = tuple(
+        placed for offer in _one_price_each(offers, rejected) for placed in _placed(offer, stock)
+    )
     if not of_page:
         return Parsed(kept, tuple(rejected))
     return Parsed(kept, tuple(rejected), False, "the pricing page stands in for the list")
@@ -317,15 +328,21 @@ def _locations(rows: Sequence[Any]) -> dict[str, list[str]]:
     return found
 
 
-def _with_stock(offer: ListedOffer, stock: Mapping[Market, Mapping[str, list[str]]]) -> ListedOffer:
+def _placed(
+    offer: ListedOffer, stock: Mapping[Market, Mapping[str, list[str]]]
+) -> Iterator[ListedOffer]:
+    """The machine in each place where it is to be had; as it is where that was not answered."""
     places = stock.get(offer.market)
     if places is None:
-        return offer
-    here = places.get(offer.source_id)
+        yield offer
+        return
+    here = sorted(set(places.get(offer.source_id, ())))
+    for place in here:
+        country = _COUNTRIES.get(place.partition("-")[0])
+        there = Extras(availability=Availability.YES)
+        yield replace(offer, region=place, country=country, extras=there)
     if not here:
-        return replace(offer, extras=Extras(availability=Availability.NO))
-    label = ", ".join(sorted(here))[:200]
-    return replace(offer, extras=Extras(availability=Availability.YES, stock_label=label))
+        yield replace(offer, extras=Extras(availability=Availability.NO))
 
 
 provider = Provider(
@@ -337,20 +354,20 @@ provider = Provider(
         website="https://verda.com/pricing",
         price_per="machine",
         currency="USD",
-        billing_increment_seconds=None,
+        billing_increment_seconds=BILLING_INCREMENT_SECONDS,
         minimum_seconds=None,
         spot="interruptible machines; half of the on-demand price in 2026-08",
         tiers=("standard",),
         default_tiers=("standard",),
         key="optional",
         key_variable="VERDA_CLIENT_SECRET",
-        key_adds="what is to be had now, together with client_id",
+        key_adds="what is to be had now and where, together with client_id",
         terms="no published limit; the list answers without a key. The secret is used together "
         "with client_id, and only to ask what is to be had now",
         verified="parser checked against test data of another project in the shape of the list, "
         "and the page's structured data recorded in 2026-08; signing in and availability follow "
-        "the documentation. Nothing has been called live, because no live call was possible when "
-        "this was written",
+        "the documentation, and so do the blocks of 10 minutes that are billed. Nothing has been "
+        "called live, because no live call was possible when this was written",
         min_every=timedelta(minutes=10),
     ),
     fetch=fetch,

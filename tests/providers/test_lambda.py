@@ -84,12 +84,13 @@ def test_recorded_page_gives_its_on_demand_tables_and_no_cluster() -> None:
 def test_recorded_types_say_what_is_sold_out() -> None:
     offers = recorded("instance-types_inference-book_2026-08-15.json")
     assert {
-        (o.listed.source_id, o.gpu.key, str(o.price.usd), o.listed.extras.stock_label)
+        (o.listed.source_id, o.gpu.key, str(o.price.usd), o.listed.region, o.listed.country)
         for o in offers
     } == {
-        ("gpu_1x_a100_sxm4", "A100-SXM-40GB", "1.99", "us-east-1, us-west-2"),
-        ("gpu_1x_gh200", "GH200-SXM-96GB", "2.29", "us-east-3"),
-        ("gpu_1x_h100_sxm5", "H100-SXM-80GB", "4.29", None),
+        ("gpu_1x_a100_sxm4", "A100-SXM-40GB", "1.99", "us-east-1", "US"),
+        ("gpu_1x_a100_sxm4", "A100-SXM-40GB", "1.99", "us-west-2", "US"),
+        ("gpu_1x_gh200", "GH200-SXM-96GB", "2.29", "us-east-3", "US"),
+        ("gpu_1x_h100_sxm5", "H100-SXM-80GB", "4.29", None, None),
     }
     stock = {o.listed.source_id: o.listed.extras.availability for o in offers}
     assert stock.pop("gpu_1x_h100_sxm5") is Availability.NO
@@ -118,6 +119,22 @@ def test_stock_that_is_not_a_list_of_names_is_unknown() -> None:
     }
     offers = provider.parse([payload({"data": data})]).offers
     assert {o.extras.availability for o in offers} == {Availability.UNKNOWN}
+    assert {o.region for o in offers} == {None}
+    assert len(offers) == 3
+
+
+def test_a_region_is_listed_once_and_its_country_is_never_guessed() -> None:
+    regions = [
+        {"name": "us-east-1", "description": "Virginia, USA"},
+        {"name": "me-west-1", "description": "Tel Aviv, Israel"},
+        {"name": "us-west-9"}, {"name": "x", "description": "somewhere"},
+        {"name": "us-east-1", "description": "Virginia, USA"},
+    ]  # fmt: skip
+    data = {"t": kind(100, 1) | {"regions_with_capacity_available": regions}}
+    offers = provider.parse([payload({"data": data})]).offers
+    assert [(o.region, o.country) for o in offers] == [
+        ("me-west-1", "IL"), ("us-east-1", "US"), ("us-west-9", None), ("x", None)
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,16 @@ def test_the_recorded_list_gives_every_shape_at_its_price() -> None:
     }
 
 
+@pytest.mark.parametrize("number", sorted(PARTS))
+def test_seconds_are_billed_of_a_minute_or_on_bare_metal_of_an_hour_at_least(number: str) -> None:
+    result = parsed(item(number, "OCI - Compute - GPU", 2))
+    assert result.offers
+    for offer in result.offers:
+        assert offer.terms.billing_increment_seconds == 1
+        least = 3600 if offer.source_id.startswith("BM.") else 60
+        assert (offer.terms.minimum_seconds, offer.dedicated) == (least, least == 3600)
+
+
 @needs_recordings
 @pytest.mark.parametrize("name", ["shapes_gpu_synthetic.json", "shapes_trimmed_real.json"])
 def test_the_recorded_shapes_are_not_taken_for_prices(name: str) -> None:

@@ -98,13 +98,13 @@ def test_recorded_availability_and_places_are_no_offers() -> None:
     types = (RECORDED / "instance-types_gpuhunt_tests.json").read_bytes()
     offers = provider.parse([Payload("", types, NOW), Payload("", body, NOW)]).offers
     assert {
-        (o.source_id, o.extras.availability, o.extras.stock_label)
+        (o.source_id, o.extras.availability, o.region, o.country)
         for o in offers
         if str(o.market) == OD
     } == {
-        ("1H100.80S.30V", Availability.NO, None),
-        ("2A6000.20V", Availability.YES, "FIN-01"),
-        ("1V100.6V", Availability.YES, "FIN-01"),
+        ("1H100.80S.30V", Availability.NO, None, None),
+        ("2A6000.20V", Availability.YES, "FIN-01", "FI"),
+        ("1V100.6V", Availability.YES, "FIN-01", "FI"),
     }
     # Nothing was answered about spot.
     assert {o.extras.availability for o in offers if str(o.market) == SPOT} == {
