@@ -10,6 +10,15 @@ from hypothesis import settings
 
 from tests.support.pg import TestServer, running_server
 
+# boto3 would find whatever the caller has, and tests would ask AWS with it.
+for _name in [name for name in os.environ if name.startswith("AWS_")]:
+    del os.environ[_name]
+os.environ |= {
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+
 # How long an example takes says more of the machine than of the code. Whoever changes what a
 # property is about looks closer: GPUCOST_TEST_EXAMPLES=1000 make pytest
 EXAMPLES = int(os.environ.get("GPUCOST_TEST_EXAMPLES", "40"))

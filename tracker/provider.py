@@ -219,6 +219,8 @@ class Provider(Generic[C]):
 
     ``min_seconds_between_requests`` holds per host. ``poll_deadline`` bounds the whole poll.
     ``patience`` is how long one answer may take where a service needs longer than ``[http]`` says.
+    ``key_set`` tells whether there is a key that is not ``api_key`` of the configuration, and asks
+    nobody.
     """
 
     name: str
@@ -230,6 +232,7 @@ class Provider(Generic[C]):
     min_seconds_between_requests: float = 0.0
     poll_deadline: timedelta = timedelta(seconds=120)
     patience: timedelta = timedelta(0)
+    key_set: Callable[[C], bool] | None = None
 
 
 def load_json(payload: Payload) -> Any:

@@ -55,7 +55,8 @@ def set_ups(app: App) -> dict[str, SetUp]:
         except SettingsError as error:
             problem = str(error)
         else:
-            key_set = getattr(config, "api_key", None) is not None
+            elsewhere = provider.key_set is not None and provider.key_set(config)
+            key_set = elsewhere or getattr(config, "api_key", None) is not None
             enabled = config.enabled
             if not enabled:
                 problem = f"off: [providers.{provider.name}] enabled = true switches it on"
