@@ -3,6 +3,9 @@
 Nearly all of its rows are something else than an hour of a shared Linux machine: host tenancy,
 reservations, other systems and software, reserved terms, Capacity Blocks (listed at 0, or at the
 fee of the operating system alone). One filter serves both formats and says why a row is out.
+
+Terms of reserved instances are among what is left out: the savings plans say the same prices
+(docs/adr/0027-savings-plans-and-reserved-instances.md).
 """
 
 from __future__ import annotations
@@ -14,8 +17,9 @@ from decimal import Decimal
 from typing import Any
 
 from providers.aws.instances import may_have_gpu
-from providers.aws.regions import LEFT_OUT
+from providers.aws.regions import apart
 from providers.aws.rows import PricedRow, Reading, Source, mapping, settle
+from providers.aws.truncation import ends_early
 from tracker.provider import ParseError, Payload, load_json
 
 # Header cells that a price cannot be told without. The set of columns differs between files.
@@ -37,17 +41,24 @@ _ATTRIBUTES = {
     "Pre Installed S/W": "preInstalledSw",
     "Region Code": "regionCode",
     "GPU": "gpu",
+    "usageType": "usagetype",
+    "Location Type": "locationType",
 }
 
 _FAMILY = "Compute Instance"  # or "Compute Instance (bare metal)"
 _KEPT_PREAMBLE = (b'"FormatVersion"', b'"Publication Date"', b'"Version"', b'"OfferCode"', b'"SKU"')
 _GPU_TYPE_CELL = re.compile(rb'"(?:p|gr?)\d[a-z0-9-]*\.[a-z0-9-]+"')
+# One SKU in 128, whatever it is of, to see how far the list goes (truncation.py).
+_SAMPLED = re.compile(rb'"[A-Z0-9]{10,18}[2-9]Z",')
+# An hour of a machine, with its region before it but in us-east-1: USE2-BoxUsage:p5.48xlarge.
+# UnusedBox, HostBoxUsage, DedicatedUsage, Reservation and others are something else.
+_BOX = re.compile(r"(?:[A-Z0-9]+-)*BoxUsage:(.+)")
 
 Row = Mapping[str, str]
 
 
 def keep_line(line: bytes) -> bool:
-    """Whether a raw line of a region's CSV can matter: header, or a shared Linux GPU machine.
+    """Whether a raw line of a region's CSV can matter: header, shared Linux GPU machine, sample.
 
     Well under 1 % of the lines pass, which is what makes a file of some 300 MB bearable. Only
     quoted cells are looked for; what a line means is for the parser. It keeps no state, so that
@@ -55,11 +66,11 @@ def keep_line(line: bytes) -> bool:
     """
     if line.startswith(_KEPT_PREAMBLE):
         return True
-    return (
-        b'"OnDemand"' in line
-        and b'"Shared"' in line
+    if b'"OnDemand"' not in line or b'"Reserved"' in line:
+        return False
+    return _SAMPLED.match(line) is not None or (
+        b'"Shared"' in line
         and b'"Linux"' in line
-        and b'"Reserved"' not in line
         and (b'"GPU instance"' in line or _GPU_TYPE_CELL.search(line) is not None)
     )
 
@@ -69,6 +80,7 @@ def read_csv(payload: Payload) -> Reading:
     lines = payload.text().lstrip("\ufeff").split("\n")
     header, start = _header(lines)
     reading = Reading()
+    skus = []
     last = max((n for n, line in enumerate(lines) if line.strip()), default=0)
     for number in range(start, last + 1):
         line = lines[number].rstrip("\r")
@@ -82,7 +94,11 @@ def read_csv(payload: Payload) -> Reading:
                 reading.problem = "bulk list ends inside a row"
             reading.reject("row does not match the header", line)
             continue
-        _take(dict(zip(header, cells, strict=True)), reading, payload.url)
+        row = dict(zip(header, cells, strict=True))
+        skus.append(row["SKU"])
+        _take(row, reading, payload.url)
+    if reading.problem is None and ends_early(skus):
+        reading.problem = f"bulk list is cut off (its SKUs end at {skus[-1]})"
     settle(reading, repeats_allowed=False)
     return _checked(reading)
 
@@ -165,10 +181,10 @@ def _take(row: Row, reading: Reading, url: str) -> None:
     if not may_have_gpu(name, row.get("GPU", "")):
         return  # thousands of rows about machines without a GPU, volumes and transfer
     sample = (name, region, row["Operating System"], row["PricePerUnit"])
-    for reason, fails in _FILTER:
-        if fails(row):
-            reading.reject(reason, *sample)
-            return
+    why = apart(region) or next((reason for reason, fails in _FILTER if fails(row)), None)
+    if why:
+        reading.reject(why, *sample)
+        return
     price: Decimal | None = reading.price(row["PricePerUnit"], *sample[:3])
     if price is not None:
         reading.rows.append(PricedRow(Source.BULK, region, name, price, url))
@@ -182,10 +198,16 @@ def _is(column: str, unwanted: str) -> Callable[[Row], bool]:
     return lambda row: row[column] == unwanted
 
 
+def _is_box_usage(row: Row) -> bool:
+    """Whether the row's usage, where it has that column, is an hour of its own instance type."""
+    usage = row.get("usageType")
+    box = _BOX.fullmatch(usage) if usage else None
+    return not usage or (box is not None and box[1] == row["Instance Type"])
+
+
 # All must hold for a row to be the hourly price of a machine; the first that fails is the reason.
 _FILTER: tuple[tuple[str, Callable[[Row], bool]], ...] = (
     ("not a compute instance", lambda row: not row["Product Family"].startswith(_FAMILY)),
-    ("region that cannot be rented in", lambda row: row["Region Code"] in LEFT_OUT),
     ("no region code", _is("Region Code", "")),
     ("reserved term", _is("TermType", "Reserved")),
     ("capacity block", _is("MarketOption", "CapacityBlock")),
@@ -199,6 +221,8 @@ _FILTER: tuple[tuple[str, Callable[[Row], bool]], ...] = (
     ("capacity reservation", _is_not("CapacityStatus", "Used")),
     ("licence is not free", _is_not("License Model", "No License required")),
     ("operation is not plain RunInstances", _is_not("operation", "RunInstances")),
+    ("not an hour of a shared machine", lambda row: not _is_box_usage(row)),
+    ("on an Outpost of one's own", lambda row: row.get("Location Type") == "AWS Outposts"),
     ("no on-demand term", _is_not("TermType", "OnDemand")),
     ("unit is not an hour", _is_not("Unit", "Hrs")),
     ("currency is not USD", _is_not("Currency", "USD")),

@@ -7,16 +7,17 @@ and an empty body: the poll goes on, and the parser says what is missing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from providers.aws import bulk, smallfeed
+from providers.aws import account, bulk, plans, smallfeed, zones
 from providers.aws.config import AwsConfig
 from providers.aws.regions import LOCATIONS, RegionCode, twin_location
 from tracker.provider import FetchError, HttpClient, ParseError, Payload, load_json
 
 BULK_PATH = "/offers/v1.0/aws/AmazonEC2/current"
+PLANS_PATH = "/savingsPlan/v1.0/aws/AWSComputeSavingsPlan/current"
 SPOT_PATH = "/spot.json"
 ADVISOR_PATH = "/spot-advisor-data.json"
 
@@ -52,14 +53,26 @@ async def fetch(http: HttpClient, config: AwsConfig) -> Sequence[Payload]:
     """
     requests = Requests(http)
     groups = [_on_demand(requests, config)]
+    if config.savings_plan_regions:
+        groups.append(_plans(requests, config))
     if config.spot:
-        groups.append(_single(requests, config.spot_url.rstrip("/") + SPOT_PATH))
+        if config.spot_source != "account":
+            groups.append(_single(requests, config.spot_url.rstrip("/") + SPOT_PATH))
+        if asks_account(config):
+            groups.append(_by_zone(config))
         if config.advisor:
             groups.append(_single(requests, config.advisor_url.rstrip("/") + ADVISOR_PATH))
     payloads = [payload for group in await asyncio.gather(*groups) for payload in group]
     if requests.errors and not any(is_answer(payload) for payload in payloads):
         raise requests.errors[0]
     return payloads
+
+
+def asks_account(config: AwsConfig) -> bool:
+    """Whether a poll asks EC2 for spot prices by zone. Asks nobody by itself."""
+    if not config.spot or config.spot_source == "page":
+        return False
+    return config.spot_source == "account" or (account.installed() and account.credentials_likely())
 
 
 def is_answer(payload: Payload) -> bool:
@@ -96,34 +109,68 @@ async def _small(requests: Requests, base: str, region: RegionCode) -> Payload:
     return payload
 
 
+async def _by_zone(config: AwsConfig) -> list[Payload]:
+    payloads = await account.spot_by_zone(config.regions)
+    if config.spot_source == "auto" and any(
+        zones.error_code(payload) == account.NO_CREDENTIALS for payload in payloads
+    ):
+        return []  # a file of boto3's without a key in it: then there is spot.json
+    return payloads
+
+
 async def _bulk(requests: Requests, config: AwsConfig) -> list[Payload]:
     """The index of regions, then one CSV for each region, only its lines that can matter."""
+    return await _listed(requests, config, BULK_PATH, config.bulk_regions, bulk.keep_line, "gpu 2")
+
+
+async def _plans(requests: Requests, config: AwsConfig) -> list[Payload]:
+    """The same of the savings plans."""
+    return await _listed(
+        requests, config, PLANS_PATH, config.savings_plan_regions, plans.keep_line, "plans 1"
+    )
+
+
+async def _listed(
+    requests: Requests,
+    config: AwsConfig,
+    path: str,
+    regions: Sequence[str],
+    keep: Callable[[bytes], bool],
+    variant: str,
+) -> list[Payload]:
     base = config.bulk_url.rstrip("/")
-    index = await requests.get(f"{base}{BULK_PATH}/region_index.json")
+    index = await requests.get(f"{base}{path}/region_index.json")
     paths = _csv_paths(index)
 
     async def region_file(region: str) -> Payload:
-        url = base + paths.get(region, f"{BULK_PATH}/{region}/index.csv")
-        request = requests.http.stream_lines(url, bulk.keep_line, cache_variant="gpu 1")
+        url = base + paths.get(region, f"{path}/{region}/index.csv")
+        request = requests.http.stream_lines(url, keep, cache_variant=variant)
         return await requests.settle(url, asyncio.wait_for(request, config.bulk_timeout_seconds))
 
-    return [index, *await asyncio.gather(*map(region_file, config.bulk_regions))]
+    return [index, *await asyncio.gather(*map(region_file, regions))]
 
 
 def _csv_paths(index: Payload) -> dict[str, str]:
     """Path of the CSV of each region's current version; empty when the index is of no use.
 
     The versioned path keeps a poll to one version of the list. Without it the short path of the
-    region's current file does.
+    region's current file does. The EC2 list has its regions by code, that of the plans in a list.
     """
     try:
         data: Any = load_json(index) if is_answer(index) else {}
     except ParseError:
         return {}
     regions = data.get("regions") if isinstance(data, dict) else None
+    entries = list(regions.values()) if isinstance(regions, dict) else regions
     paths = {}
-    for region, entry in regions.items() if isinstance(regions, dict) else ():
-        path = entry.get("currentVersionUrl") if isinstance(entry, dict) else None
-        if isinstance(path, str) and path.startswith("/offers/") and path.endswith("/index.json"):
-            paths[region] = path.removesuffix("json") + "csv"
+    for entry in entries if isinstance(entries, list) else ():
+        if not isinstance(entry, dict) or not isinstance(entry.get("regionCode"), str):
+            continue
+        path = entry.get("currentVersionUrl") or entry.get("versionUrl")
+        if (
+            isinstance(path, str)
+            and path.startswith(("/offers/", "/savingsPlan/"))
+            and path.endswith("/index.json")
+        ):
+            paths[entry["regionCode"]] = path.removesuffix("json") + "csv"
     return paths

@@ -99,8 +99,35 @@ _US_CITIES = frozenset({
 })  # fmt: skip
 _ZONE_CITY = re.compile(r"^us-(?:east|west)-\d-(?:wl\d-)?([a-z]{3})-?\d*$")
 
-# Listed in the global index, but nothing that can be rented.
-LEFT_OUT = frozenset({"cn-north-1-pkx-1"})
+# Clouds of their own ("partitions"): another account, other prices, in part another currency. Who
+# may rent there knows; to everybody else a price there is none.
+_APART = (
+    ("cn-", "China region"),
+    ("us-gov-", "US government region"),
+    ("us-iso", "US government region"),
+    ("eu-iso", "region of a cloud apart"),
+    ("eusc-", "region of a cloud apart"),
+)
+
+# us-east-1a, and with a Local Zone's name between: us-east-1-atl-1a.
+_ZONE = re.compile(r"([a-z]{2}(?:-[a-z]+)+-\d+(?:-[a-z]{3}-\d+)?)[a-z]")
+# us-east-1-wl1-bos-wlz-1 has no letter: it is a place of its own.
+_WAVELENGTH = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d+-wl\d+-[a-z0-9-]+")
+
+
+def apart(region: str) -> str | None:
+    """Why a region is not for everybody, None for the ones that are."""
+    return next((why for start, why in _APART if region.startswith(start)), None)
+
+
+def region_of_zone(zone: str) -> str | None:
+    """The region code of an availability zone's name (``us-east-1a``); None for other text.
+
+    That of a zone in a Local Zone is the Local Zone's own, as in the price lists.
+    """
+    if found := _ZONE.fullmatch(zone):
+        return found[1]
+    return zone if _WAVELENGTH.fullmatch(zone) else None
 
 
 def twin_location(location: str) -> str | None:

@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from providers.aws.instances import may_have_gpu
-from providers.aws.regions import LEFT_OUT
+from providers.aws.regions import apart
 from providers.aws.rows import PricedRow, Reading, Source, listing, mapping, settle
 from tracker.provider import ParseError, Payload, load_json
 
@@ -113,8 +113,8 @@ def _take(size: dict[str, Any], region: str, reading: Reading, url: str) -> None
         if isinstance(column, dict) and column.get("name") == "linux"
     ]
     prices = linux[0].get("prices") if len(linux) == 1 else None
-    if region in LEFT_OUT:
-        reading.reject("region that cannot be rented in", name, region)
+    if why := apart(region):
+        reading.reject(why, name, region)
     elif not isinstance(prices, dict) or "USD" not in prices:
         reading.reject(_NO_PRICE, name, region)
     else:

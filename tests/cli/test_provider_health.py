@@ -84,7 +84,7 @@ def test_a_set_up_is_told_without_a_poll_and_without_its_key(
     assert (needs["configured"], needs["key"], needs["key_set"]) == (False, "required", False)
     assert needs["problem"] == "not configured: set PRIME_API_KEY to its API key"
     assert "not configured" in _line("primeintellect")
-    assert (_row("shadeform")["configured"], _row("aws")["key"]) == (False, "none")
+    assert (_row("shadeform")["configured"], _row("azure")["key"]) == (False, "none")
     optional = _row("gcp")
     assert (optional["configured"], optional["key_set"]) == (True, False)
     assert optional["key_adds"].startswith("Google's own catalogue")

@@ -9,6 +9,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
+from providers.aws.zones import url_of
 from tests.support.fixtures import FIXTURES
 from tracker.provider import ListedOffer, Parsed, Payload, payload_from_dict
 
@@ -47,6 +48,24 @@ def spot(sizes: list[tuple[str, Any]], region: str = "us-east-1") -> dict[str, A
     return {"config": {"rate": "perhr", "regions": regions}}
 
 
+def zone_row(
+    name: str, zone: str | None, zone_id: str | None, price: Any, since: datetime | None = NOW
+) -> dict[str, Any]:
+    """A row of DescribeSpotPriceHistory; what is None is left out."""
+    row = {"AvailabilityZone": zone, "AvailabilityZoneId": zone_id, "InstanceType": name,
+           "ProductDescription": "Linux/UNIX", "SpotPrice": price,
+           "Timestamp": since and since.isoformat()}  # fmt: skip
+    return {key: value for key, value in row.items() if value is not None}
+
+
+def zones(region: str, *rows: dict[str, Any], token: str = "") -> Payload:
+    return payload({"SpotPriceHistory": list(rows), "NextToken": token}, url_of(region))
+
+
+def failed_zones(region: str, code: str, status: int = 401) -> Payload:
+    return payload({"Error": {"Code": code}}, url_of(region), status)
+
+
 def advisor(**ranks: int) -> dict[str, Any]:
     labels = [("<5%", 5), ("5-10%", 11), ("10-15%", 16), ("15-20%", 22), (">20%", 100)]
     ranges = [{"index": n, "label": text, "max": end} for n, (text, end) in enumerate(labels)]
@@ -72,6 +91,24 @@ def identity(offer: ListedOffer) -> tuple[Any, ...]:
         offer.interconnect, offer.vcpus, offer.ram_gib, offer.dedicated, offer.datacenter,
         offer.upstream, offer.price.currency, offer.price.unit, offer.terms,
     )  # fmt: skip
+
+
+def plans_csv(*rows: dict[str, str]) -> bytes:
+    """A savings plan list: of a row's usage type only the part before the colon need be given."""
+    plain = {"SKU": "PLAN", "RateCode": "PLAN.SKU", "Unit": "Hrs", "DiscountedRate": "40.5",
+             "Currency": "USD", "DiscountedServiceCode": "AmazonEC2",
+             "DiscountedUsageType": "BoxUsage", "DiscountedOperation": "RunInstances",
+             "PurchaseOption": "No Upfront", "LeaseContractLength": "1",
+             "LeaseContractLengthUnit": "year", "A column of tomorrow": "",
+             "Product Family": "ComputeSavingsPlans", "DiscountedRegionCode": "us-east-1",
+             "DiscountedInstanceType": "p5.48xlarge"}  # fmt: skip
+    lines = ["FormatVersion,v1.0", ",".join(plain)]
+    for row in rows:
+        cells = plain | row
+        if ":" not in cells["DiscountedUsageType"]:
+            cells["DiscountedUsageType"] += f":{cells['DiscountedInstanceType']}"
+        lines.append(",".join(cells.values()))
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def bulk_csv(*rows: dict[str, str]) -> bytes:

@@ -128,6 +128,11 @@ p5.48xlarge | H100-SXM-80GB | 8 | us-east-1 | 55.04
 p5.4xlarge | H100-SXM-80GB | 1 | us-east-1 | 6.88
 """
 _AWS_FRACTION = "g6f.large | L4-SLICE | 0.125 | us-east-1 | 0.202"
+_AWS_ZONES = """
+p4d.24xlarge | A100-SXM-40GB | 8 | us-east-2/us-east-2a | 6.0374
+p4d.24xlarge | A100-SXM-40GB | 8 | us-east-2/us-east-2b | 6.0965
+p4d.24xlarge | A100-SXM-40GB | 8 | us-east-2/us-east-2c | 21.8535
+"""
 _AWS_SMALL = """
 p5.48xlarge | H100-SXM-80GB | 8 | us-east-1 | 55.04
 p4d.24xlarge | A100-SXM-40GB | 8 | us-east-1 | 21.957642
@@ -300,9 +305,9 @@ EXPECTED: dict[str, Expected] = {
     "aws/region_index_synthetic.json": Expected(complete=False),
     "aws/offers_index_trimmed_real.json": Expected(complete=False),
     "aws/describe_instance_types_gpu.json": refused("body: none of AWS's price files"),
-    "aws/describe_spot_price_history_synthetic.json": refused("body: none of AWS's price files"),
-    "aws/savings_plan_ap-east-2_trimmed.csv": refused("body: not JSON"),
-    "aws/savings_plan_region_index_trimmed.json": refused("regions: not an object"),
+    "aws/describe_spot_price_history_synthetic.json": Expected(_aws(_AWS_ZONES, SPOT)),
+    "aws/savings_plan_ap-east-2_trimmed.csv": Expected(),  # one row, without a GPU
+    "aws/savings_plan_region_index_trimmed.json": Expected(complete=False),
     "aws/skypilot_v8_p4d_rows.csv": refused("body: not JSON"),
     "aws/vantage_instances_json_synthetic.json": refused("body: none of AWS's price files"),
     "azure/retail_page_synthetic.json": Expected(

@@ -14,7 +14,16 @@ from pydantic import ValidationError
 from providers.aws import AwsConfig, fetch, parse
 from providers.aws.bulk import keep_line
 from providers.aws.regions import DEFAULT_REGIONS
-from tests.providers.aws_answers import NOW, advisor, bulk_csv, by_id, machine, small, spot
+from tests.providers.aws_answers import (
+    NOW,
+    advisor,
+    bulk_csv,
+    by_id,
+    machine,
+    plans_csv,
+    small,
+    spot,
+)
 from tracker.provider import FetchError, Payload
 
 SPOT = spot([("p5.48xlarge", "20.1"), ("p5.4xlarge", "2.7")])
@@ -27,6 +36,15 @@ INDEX = {
         }
         for region in ("us-east-1", "us-east-2")
     },
+}
+
+PLANS = "/savingsPlan/v1.0/aws/AWSComputeSavingsPlan"
+PLAN_INDEX = {
+    "publicationDate": "2026-11-19T18:44:47Z",
+    "regions": [
+        {"regionCode": region, "versionUrl": f"{PLANS}/20261119184447/{region}/index.json"}
+        for region in ("us-east-1", "eu-west-1")
+    ],
 }
 
 Answer = Callable[[str], Any]
@@ -90,6 +108,8 @@ def aws(
     feed: Answer = lambda location: small(machine("p5.48xlarge", "55.2"), location=location),
     index: Any = INDEX,
     csv: Answer = lambda url: bulk_csv({}, {"Instance Type": "m7i.large"}),
+    plan_index: Any = PLAN_INDEX,
+    plan_csv: Answer = lambda url: plans_csv({"DiscountedRegionCode": url.split("/")[-2]}),
     spot_answer: Any = SPOT,
 ) -> FakeHttp:
     """A working AWS, of which single parts may be replaced."""
@@ -98,9 +118,9 @@ def aws(
         if "meteredUnitMaps" in url:
             return feed(url.split("without-sec-sel/")[1].split("/")[0])
         if url.endswith("region_index.json"):
-            return index
+            return plan_index if PLANS in url else index
         if url.endswith("index.csv"):
-            return csv(url)
+            return plan_csv(url) if PLANS in url else csv(url)
         return advisor(p5_48xlarge=3) if "spot-advisor-data" in url else spot_answer
 
     return FakeHttp(answer)
@@ -286,6 +306,14 @@ def test_a_poll_without_any_answer_fails_with_the_first_reason() -> None:
 def test_a_region_without_a_known_location_is_refused_in_the_configuration() -> None:
     with pytest.raises(ValidationError, match="us-east-1"):
         AwsConfig(regions=["us-east-9"])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("region", ["us-gov-west-1", "cn-north-1"])
+def test_a_region_of_a_cloud_apart_is_refused_in_the_configuration(region: str) -> None:
+    with pytest.raises(ValidationError, match="its prices are not read"):
+        AwsConfig(bulk_regions=(region,))
+    with pytest.raises(ValidationError, match="its prices are not read"):
+        AwsConfig(savings_plan_regions=(region,))
 
 
 # The lines of the bulk list that are kept
