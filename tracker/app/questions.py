@@ -118,7 +118,7 @@ def answer_on(
         one.asked.offers, one.job, one.filters, app.catalogue, now,
         top=None if options["show_all"] else options["top"],
         total_offers=one.asked.total, left_out=one.asked.left_out, shelves=one.asked.shelves,
-        discounts=one.discounts,
+        discounts=one.discounts, prepared=one.asked.prepared,
         compare=_pair(app, one.job, options["compare"]),
         goal=Goal(options.get("goal", Goal.CHEAPEST)), pareto="goal" in options,
     )  # fmt: skip
@@ -168,7 +168,7 @@ def _with_slices(
     found = cheapest_report(
         one.asked.offers, one.job, one.filters, app.catalogue, now, top=SLICES,
         total_offers=one.asked.total, left_out=one.asked.left_out, shelves=one.asked.shelves,
-        discounts=one.discounts, goal=Goal(options["goal"]),
+        discounts=one.discounts, prepared=one.asked.prepared, goal=Goal(options["goal"]),
     )  # fmt: skip
     return report._replace(slices=found.rows)
 

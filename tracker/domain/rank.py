@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -176,18 +176,41 @@ def cheapest_of(
     could, by its standing). A partial bill never stops the search: any complete one, however dear,
     goes before it.
     """
-    if top < 1:
-        raise ValueError("top must be at least 1")
     heap = [(bound, index, one) for index, (bound, one) in enumerate(bounded)]
     heapq.heapify(heap)
+    count, looked_at = len(heap), 0
+
+    def ascending() -> Iterator[tuple[Any, S]]:
+        while heap:
+            bound, _, one = heapq.heappop(heap)
+            yield bound, one
+
+    def counted(one: S) -> tuple[Candidate[T], Bill | Unpriceable]:
+        nonlocal looked_at
+        looked_at += 1
+        return costed(one)
+
+    ranking = cheapest_of_ascending(ascending(), costed=counted, top=top, key=key)
+    return ranking._replace(not_costed=count - looked_at)
+
+
+def cheapest_of_ascending(
+    bounded: Iterable[tuple[Any, S]],
+    *,
+    costed: Callable[[S], tuple[Candidate[T], Bill | Unpriceable]],
+    top: int,
+    key: Callable[[Candidate[T], Bill], tuple[Any, ...]] = order,
+) -> Ranking[T]:
+    """``cheapest_of`` things that come in the order of their bounds, without ``not_costed``."""
+    if top < 1:
+        raise ValueError("top must be at least 1")
     best: list[tuple[tuple[Any, ...], int, Ranked[T]]] = []
     left_out: list[LeftOut[T]] = []
-    while heap:
+    for index, (bound, one) in enumerate(bounded):
         if len(best) == top:
             partial, measure, *_ = best[-1][0]
-            if not partial and heap[0][0] > measure:
+            if not partial and bound > measure:
                 break
-        _, index, one = heapq.heappop(heap)
         candidate, exact = costed(one)
         if isinstance(exact, Unpriceable):
             left_out.append(LeftOut(candidate, exact.reason))
@@ -195,4 +218,4 @@ def cheapest_of(
         insort(best, (key(candidate, exact), index, Ranked(candidate, exact)))
         del best[top:]
     left_out.sort(key=lambda out: out.candidate.standing)
-    return Ranking(tuple(row for _, _, row in best), tuple(left_out), len(heap))
+    return Ranking(tuple(row for _, _, row in best), tuple(left_out))

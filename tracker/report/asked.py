@@ -15,18 +15,22 @@ from tracker.store.reads import Shelf, StoredOffer
 if TYPE_CHECKING:
     import psycopg
 
+    from tracker.report.racks import Prepared
+
 
 class Asked(NamedTuple):
     """Offers, and what is known of those that were not read.
 
     ``left_out`` counts those of the GPUs asked for, by reason; ``total`` counts all offers of all
-    GPUs. ``shelves`` are those of ``reads.live_shelves``.
+    GPUs. ``shelves`` are those of ``reads.live_shelves``. ``prepared``: what was worked out of
+    these offers before, where they are kept.
     """
 
     offers: list[StoredOffer]
     total: int
     left_out: Counter[str]
     shelves: frozenset[Shelf]
+    prepared: Prepared | None = None
 
 
 def ask(

@@ -16,14 +16,15 @@ from tracker.domain.gpu import Catalogue
 from tracker.domain.job import Job, NoEstimate, RuntimeEstimate
 from tracker.domain.money import HOURS_PER_MONTH, PerMachineHour
 from tracker.domain.pareto import Goal
-from tracker.domain.rank import Ranked
+from tracker.domain.rank import Ranked, Ranking
 from tracker.domain.terms import OWN, Market
-from tracker.report.costing import Bounded, Costing, End
+from tracker.report.costing import Costing, End
 from tracker.report.discounts import DiscountBook
 from tracker.report.filters import NOTHING, STALE, Filters, is_stale, select
 from tracker.report.goals import done_hours, key_of
 from tracker.report.needs import with_needs
 from tracker.report.priced import Priced
+from tracker.report.racks import Listed, Prepared, Racked, suits
 from tracker.store.reads import Shelf, StoredOffer
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ def cheapest_report(
     end: End | None = None,
     goal: Goal = Goal.CHEAPEST,
     pareto: bool = False,
+    prepared: Prepared | None = None,
 ) -> CheapestReport:
     """Filter, estimate, bill and rank. ``top`` None ranks all of them.
 
@@ -117,26 +119,34 @@ def cheapest_report(
 
     *offers* may leave out GPUs that the question is not about; *total_offers* counts them all,
     *left_out* those of this question's GPUs and *shelves* are those of all (see ``select``).
-    With an *end*, estimates count at that end of their range.
+    With an *end*, estimates count at that end of their range. *prepared* is what was worked out of
+    these *offers* before; the answer is the same without.
     Raises UnknownGpu when a filter names a GPU that nobody knows.
     """
     filters = with_needs(filters, job)
-    selection = select(
-        offers, filters, catalogue, now,
-        total_offers=total_offers, left_out=left_out, shelves=shelves,
-    )  # fmt: skip
-    costing = Costing(job, catalogue, discounts or DiscountBook(), end, goal)
-    bounded = costing.bounded(selection)
-    ranking = costing.all(bounded) if top is None else costing.first(bounded, top)
+    book = discounts or DiscountBook()
+    costing = Costing(job, catalogue, book, end, goal)
+    bounded: Racked | Listed
+    if prepared is not None and top is not None and suits(job):
+        bounded, excluded = prepared.bounds(
+            costing, filters, now, total_offers, frozenset(shelves), book
+        )
+    else:
+        selection = select(
+            offers, filters, catalogue, now,
+            total_offers=total_offers, left_out=left_out, shelves=shelves,
+        )  # fmt: skip
+        bounded, excluded = Listed(costing, costing.bounded(selection)), selection.excluded
+    ranking = _ranking(bounded, costing, top)
     ranked = [row_of(i, one, costing, now) for i, one in enumerate(ranking.rows, 1)]
     if any(row.offer.market == Market.SPOT for row in ranked):
-        ranked = _with_break_even(ranked, bounded, job)
+        ranked = _with_break_even(ranked, bounded.on_demand(), job)
     rows = _ties(ranked, goal)
-    best_of_all = costing.unbeaten(bounded) if pareto else ()
+    best_of_all = bounded.unbeaten() if pareto else ()
     figures = frozenset(_figures(one, job) for one in best_of_all)
     rows = _marked(rows, figures)
     only_stale = False
-    if not bounded and selection.excluded[STALE]:  # is there a stale one that can run it?
+    if not bounded and excluded[STALE]:  # is there a stale one that can run it?
         asked = filters._replace(include_stale=True)
         with_stale = select(offers, asked, catalogue, now, shelves=shelves)
         only_stale = bool(costing.bounded(with_stale))
@@ -149,11 +159,18 @@ def cheapest_report(
         comparison=_compare(costing, bounded, now, compare),
         considered=len(bounded),
         total_offers=total_offers,
-        excluded=selection.excluded,
+        excluded=excluded,
         goal=goal,
         unbeaten=_marked(_placed(best_of_all, rows, costing, now), figures),
         only_stale=only_stale,
     )
+
+
+def _ranking(bounded: Racked | Listed, costing: Costing, top: int | None) -> Ranking[Priced]:
+    if top is not None:
+        return bounded.first(top)
+    assert isinstance(bounded, Listed)  # noqa: S101 - racks are for a few rows
+    return bounded.all()
 
 
 _Figures = tuple[Decimal, Decimal]
@@ -198,16 +215,12 @@ def row_of(position: int, ranked: Ranked[Priced], costing: Costing, now: datetim
     )  # fmt: skip
 
 
-def _with_break_even(rows: Iterable[Row], bounded: Iterable[Bounded], job: Job) -> list[Row]:
+def _with_break_even(
+    rows: Iterable[Row], firm: Mapping[tuple[str, Decimal], Decimal], job: Job
+) -> list[Row]:
     """*rows*, those on spot with the rate of interruptions that makes them as dear as the cheapest
-    such machine on demand, where the question has one."""
+    such machine on demand, where the question has one: *firm* has their prices."""
     from tracker.domain.job_spot import break_even
-
-    firm: dict[tuple[str, Decimal], Decimal] = {}
-    for _, o, hour_usd in bounded:
-        if o.market == Market.ON_DEMAND:
-            machine = (o.gpu_key, o.gpu_count)
-            firm[machine] = min(firm.get(machine, hour_usd), hour_usd)
 
     def told(row: Row) -> Row:
         usd = firm.get((row.offer.gpu_key, row.offer.gpu_count))
@@ -313,13 +326,10 @@ def _end(row: Row, goal: Goal, *, high: bool) -> Decimal:
 
 
 def _best_by_gpu(
-    costing: Costing, bounded: Iterable[Bounded], rows: Sequence[Row], now: datetime
+    costing: Costing, bounded: Racked | Listed, rows: Sequence[Row], now: datetime
 ) -> tuple[Row, ...]:
     """The best row of each GPU asked for, so that a crowded market hides none of them."""
-    groups: dict[str, list[Bounded]] = {}
-    for one in bounded:
-        groups.setdefault(one.offer.gpu_family, []).append(one)
-    best = [ranked for group in groups.values() for ranked in costing.first(group, 1).rows]
+    best = [ranked for family in bounded.by_family() for ranked in family.first(1).rows]
     key = key_of(costing.goal, costing.job)
     best.sort(key=lambda r: key(r.candidate, r.bill))
     place = {row.offer.key: row.rank for row in rows}
@@ -327,15 +337,13 @@ def _best_by_gpu(
 
 
 def _compare(
-    costing: Costing, bounded: Sequence[Bounded], now: datetime, pair: tuple[str, str] | None
+    costing: Costing, bounded: Racked | Listed, now: datetime, pair: tuple[str, str] | None
 ) -> Comparison | None:
     if pair is None:
         return None
     sides: list[Row] = []
     for name in pair:
-        keys = costing.catalogue.select(name)
-        of_side = [one for one in bounded if one.offer.gpu_key in keys]
-        ranking = costing.first(of_side, 1, Goal.CHEAPEST)
+        ranking = bounded.of(costing.catalogue.select(name)).first(1, Goal.CHEAPEST)
         if not ranking.rows:
             return None
         sides.append(row_of(0, ranking.rows[0], costing, now))

@@ -28,6 +28,7 @@ from tracker.report.priced import Priced, candidate_of, counted, hour_usd, whole
 from tracker.store.reads import TERM_MARKETS, StoredOffer
 
 LATE = "over the job's deadline"
+TOO_LITTLE_DISK = "with too little disk"
 OWNED_TOO_FEW = "of your own, with too few GPUs"
 
 End: TypeAlias = Literal["low", "high"]
@@ -65,14 +66,14 @@ class Costing:
         least_hours: dict[tuple[object, ...], Decimal] = {}
         budget = self.job.limits.budget_usd if self.job.limits is not None else None
         for o in selection.kept:
-            ways = self._ways_on(o)
+            ways = self.ways_on(o)
             if isinstance(ways, NoEstimate):
                 selection.excluded[ways.short] += 1
-            elif problem := _no_way(o, self.job, ways):
+            elif problem := no_way(o, self.job, ways):
                 selection.excluded[problem] += 1
             else:
                 # Of several counts, interruptions and a slow download may leave fewer.
-                alike = (o.gpu_key, o.gpu_count, o.commitment_hours, *_apart(o, self.job))
+                alike = (o.gpu_key, o.gpu_count, o.commitment_hours, *apart(o, self.job))
                 hours = least_hours.get(alike)
                 if hours is None:
                     hours = least_hours[alike] = min(
@@ -91,7 +92,7 @@ class Costing:
     def _over(self, o: StoredOffer, bound: Decimal, budget: Decimal) -> bool:
         if bound > budget:
             return True
-        exact = self._costed(o, Goal.CHEAPEST)[1]
+        exact = self.costed(o, Goal.CHEAPEST)[1]
         return isinstance(exact, Bill) and exact.at_least_usd > budget
 
     def first(
@@ -106,7 +107,7 @@ class Costing:
         )
 
         def costed(o: StoredOffer) -> tuple[Candidate[Priced], Bill | Unpriceable]:
-            return self._costed(o, goal)
+            return self.costed(o, goal)
 
         return cheapest_of(bounds, costed=costed, top=top, key=key_of(goal, self.job))
 
@@ -117,12 +118,12 @@ class Costing:
 
     def unbeaten(self, bounded: Iterable[Bounded]) -> tuple[Ranked[Priced], ...]:
         """The ways that no other beats in both cost and hours, cheapest first."""
-        return unbeaten(self._each_way(bounded), self._on)
+        return unbeaten(self._each_way(bounded), self.on)
 
     def _each_way(self, bounded: Iterable[Bounded]) -> Iterable[Way]:
         groups: dict[tuple[object, ...], list[tuple[Decimal, int, StoredOffer]]] = {}
         for place, (_, o, hour) in enumerate(bounded):
-            alike = (o.gpu_key, o.gpu_count, o.commitment_hours, *_apart(o, self.job))
+            alike = (o.gpu_key, o.gpu_count, o.commitment_hours, *apart(o, self.job))
             groups.setdefault(alike, []).append((hour, place, o))
         for offers in groups.values():
             offers.sort(key=itemgetter(0, 1))
@@ -139,11 +140,12 @@ class Costing:
         ways = self._known_ways(o)
         if len(ways) == 1:
             return candidate_of(o, ways[0], self._discounts)
-        return self._costed(o, self.goal)[0]
+        return self.costed(o, self.goal)[0]
 
-    def _on(
+    def on(
         self, o: StoredOffer, way: RuntimeEstimate
     ) -> tuple[Candidate[Priced], Bill | Unpriceable]:
+        """The bill of *o*, run in this way."""
         one = candidate_of(o, way, self._discounts)
         if problem := _unbillable(o, self.job, way):
             return one, Unpriceable(problem)
@@ -151,15 +153,17 @@ class Costing:
         over = isinstance(found, Bill) and not _within_budget(found, self.job)
         return one, Unpriceable("over the job's budget") if over else found
 
-    def _costed(self, o: StoredOffer, goal: Goal) -> tuple[Candidate[Priced], Bill | Unpriceable]:
+    def costed(self, o: StoredOffer, goal: Goal) -> tuple[Candidate[Priced], Bill | Unpriceable]:
+        """The bill of *o* in its best way for *goal*."""
         return best_way(o, self._known_ways(o), self.job, self._discounts, goal)
 
     def _known_ways(self, o: StoredOffer) -> tuple[RuntimeEstimate, ...]:
-        ways = self._ways_on(o)
+        ways = self.ways_on(o)
         assert not isinstance(ways, NoEstimate)  # noqa: S101 - bounded() left out the others
         return ways
 
-    def _ways_on(self, o: StoredOffer) -> tuple[RuntimeEstimate, ...] | NoEstimate:
+    def ways_on(self, o: StoredOffer) -> tuple[RuntimeEstimate, ...] | NoEstimate:
+        """The ways to run the job on *o*."""
         count = max(1, int(o.gpu_count))
         # How many GPUs a machine has matters to estimates only.
         alike: tuple[object, ...] = (o.gpu_key, count if self.job.task is not None else 1)
@@ -253,7 +257,7 @@ def _with_so_many(
     return kept or NoEstimate(f"you own {have} x {o.gpu_key}, too few", OWNED_TOO_FEW)
 
 
-def _apart(o: StoredOffer, job: Job) -> tuple[object, ...]:
+def apart(o: StoredOffer, job: Job) -> tuple[object, ...]:
     """What of an offer, beside its GPUs and its term, decides the hours on it."""
     down = o.network_down_mbps if job.download is not None else None
     return (o.native_id if o.is_slice else None, down, *_interruptions(o, job))
@@ -298,7 +302,7 @@ def _within_budget(cost: Bill, job: Job) -> bool:
     return budget is None or cost.at_least_usd <= budget
 
 
-def _no_way(o: StoredOffer, job: Job, ways: Sequence[RuntimeEstimate]) -> str | None:
+def no_way(o: StoredOffer, job: Job, ways: Sequence[RuntimeEstimate]) -> str | None:
     """Why none of *ways* can be billed on *o*; None where one can."""
     problem = None
     for way in ways:
@@ -318,7 +322,7 @@ def _unbillable(o: StoredOffer, job: Job, estimate: RuntimeEstimate) -> str | No
     if o.max_duration_hours is not None and o.max_duration_hours < used:
         return "offered for less time than the job takes"
     if job.disk_gb and o.disk_gb is not None and o.disk_gb < job.disk_gb:
-        return "with too little disk"
+        return TOO_LITTLE_DISK
     return None
 
 
@@ -337,7 +341,7 @@ def billable_ways(
     if isinstance(ways, NoEstimate):
         return ways
     kept = tuple(way for way in ways if _unbillable(offer, job, way) is None)
-    problem = _no_way(offer, job, ways) if not kept else None
+    problem = no_way(offer, job, ways) if not kept else None
     return NoEstimate(problem, problem) if problem else kept
 
 
@@ -346,7 +350,7 @@ def bill_now(
 ) -> Bill | None:
     """The bill of *job* on one offer whatever the filters say; None when it has none."""
     ways = _on_offer(_known_on(job, offer, catalogue), offer, job)
-    if isinstance(ways, NoEstimate) or _no_way(offer, job, ways):
+    if isinstance(ways, NoEstimate) or no_way(offer, job, ways):
         return None
     found = best_way(offer, ways, job, discounts)[1]
     return found if isinstance(found, Bill) else None

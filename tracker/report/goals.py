@@ -6,7 +6,7 @@ beats in both cost and hours (tracker.domain.pareto).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from decimal import ROUND_FLOOR, Context, Decimal
 from heapq import merge
 from typing import Any, NamedTuple
@@ -64,7 +64,7 @@ class Way(NamedTuple):
     hours: Decimal
     machine_hours: Decimal
     estimate: RuntimeEstimate
-    offers: Sequence[tuple[Decimal, int, StoredOffer]]
+    offers: Iterable[tuple[Decimal, int, StoredOffer]]
 
 
 Costed = Callable[[StoredOffer, RuntimeEstimate], tuple[Candidate[Priced], Bill | Unpriceable]]

@@ -31,6 +31,8 @@ def iso(moment: datetime | None) -> str | None:
 
 def plain(value: Any) -> Any:
     """*value* as JSON has it: decimals as text without an exponent, times in UTC."""
+    if value is None or type(value) in (str, int, bool, float):  # most of them
+        return value
     if isinstance(value, Decimal):
         return number(value)
     if isinstance(value, datetime):
