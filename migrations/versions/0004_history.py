@@ -16,6 +16,8 @@ STATEMENTS = (
     "ALTER TABLE provider ADD COLUMN floor_built BOOLEAN DEFAULT false NOT NULL",
     # Where retention has taken away the spans before: from there on they tell everything.
     "ALTER TABLE provider ADD COLUMN spans_from timestamptz",
+    # Discounts as they were then: NULL since for what an older version recorded.
+    "ALTER TABLE discount ADD COLUMN since timestamptz, ADD COLUMN ended_at timestamptz",
     """
 CREATE TABLE floor_key (
     id INTEGER GENERATED ALWAYS AS IDENTITY,
@@ -139,5 +141,7 @@ def downgrade() -> None:
     for table in ("import_run", "exchange_rate", "job_estimate", "floor_pack", "floor_now",
                   "price_floor", "floor_key"):  # fmt: skip
         op.execute(f"DROP TABLE {table}")
+    op.execute("DELETE FROM discount WHERE ended_at IS NOT NULL")
+    op.execute("ALTER TABLE discount DROP COLUMN since, DROP COLUMN ended_at")
     op.execute("ALTER TABLE provider DROP COLUMN spans_from, DROP COLUMN floor_built")
     op.execute("ALTER TABLE offer_now DROP COLUMN floor_id")

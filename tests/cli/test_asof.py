@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -72,6 +73,22 @@ def test_a_typed_price_keeps_its_date_its_expiry_and_its_discount(url: str, clos
     assert bills(late) == [("live", "12")]
     assert late.json()["excluded"] == {"stale": 1}
     assert {row["stale"] for row in ask(4.5, "--include-stale").json()["rows"]} == {True, False}
+
+
+def test_a_discount_that_was_edited_or_taken_back_is_still_that_of_then(url: str) -> None:
+    books = ((HALF,), (replace(HALF, percent=Decimal(25)),), ())
+    for hours in range(9):
+        other = make_offer("other", "9", source="pricebook", seller="shop", gpu=A100, extras=OWN)
+        record(url, told(hours, "pricebook", other, discounts=books[hours // 3]),
+               told(hours, "hub", make_offer("live", "6", source="hub")))  # fmt: skip
+    found = {hours: bills(ask(hours, "--gpu", "H100")) for hours in (0.5, 2.9, 3, 5.9, 6, 8)}
+    assert {hours: usd for hours, [(_, usd)] in found.items()} == {
+        0.5: "12", 2.9: "12", 3: "18", 5.9: "18", 6: "24", 8: "24",
+    }  # fmt: skip
+    past = run("history", "--hours", "H100=4", "--since", "2026-03-02", "--until",
+               "2026-03-02T09:00Z", "--bucket", "1h", "-o", "json")  # fmt: skip
+    rows = [row["usd"] for row in past.json()["rows"] if row["series"] == "H100"]
+    assert rows == ["12"] * 3 + ["18"] * 3 + ["24"] * 3
 
 
 def test_only_expired_prices_are_only_stale_ones(url: str) -> None:

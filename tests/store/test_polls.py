@@ -317,7 +317,11 @@ def test_discounts_are_replaced_by_complete_polls_only(
 
     def in_force(minutes: float) -> list[Discount]:
         with read_connection(database_url) as connection:
-            return reads.discounts(connection, at(minutes))
+            told = reads.discounts(connection, at(minutes))
+        assert {d.since for d in told} <= {at(0), at(4)}
+        plain = {d.provider + str(d.percent): d for d in (one, two)}
+        now = [d for d in told if d.since and d.since <= at(minutes)]
+        return [plain[d.provider + str(d.percent)] for d in now]
 
     recorder.record(make_poll(0, discounts=[one, two]))
     assert in_force(59) == [one, two]
@@ -329,6 +333,11 @@ def test_discounts_are_replaced_by_complete_polls_only(
     assert rows(database_url, "SELECT id FROM discount") == ids
     recorder.record(make_poll(3, {"a": "1"}, discounts=[two]))
     assert in_force(3) == [two]
+    assert in_force(2.9) == [one, two]  # what was in force then is kept
+    Recorder(recorder._engine).record(make_poll(4, {"a": "1"}, discounts=[one]))
+    assert (in_force(4), in_force(3.9), in_force(2.9)) == ([one], [two], [one, two])
+    recorder.record(make_poll(5, {"a": "1"}, discounts=[one]))
+    assert len(rows(database_url, "SELECT id FROM discount")) == 3
 
 
 def test_context_tells_what_the_shrink_guard_needs(recorder: Recorder) -> None:

@@ -49,7 +49,8 @@ class Terms:
 class Discount:
     """A negotiated percentage off a seller's list prices, typed by a person in a price book.
 
-    ``percent`` is in (0, 100). ``None`` in a selector means "all".
+    ``percent`` is in (0, 100). ``None`` in a selector means "all". ``since``: when it was first on
+    record, None where that is not asked.
     """
 
     provider: str
@@ -59,3 +60,4 @@ class Discount:
     gpu: str | None = None  # GPU key or family
     market: Market | None = None
     note: str | None = None
+    since: datetime | None = None

@@ -19,10 +19,11 @@ class DiscountBook(NamedTuple):
 
     @classmethod
     def at(cls, discounts: Iterable[Discount], now: datetime) -> DiscountBook:
-        """Those of *discounts* that hold at *now*: neither expired nor of a later day."""
+        """Those of *discounts* that hold at *now*: neither expired nor told later."""
         book: dict[str, list[Discount]] = {}
         for d in discounts:
-            if d.valid_as_of <= now.date() and now < d.expires_at:
+            known = d.since is None or d.since <= now
+            if known and d.valid_as_of <= now.date() and now < d.expires_at:
                 book.setdefault(d.provider, []).append(d)
         return cls(book)
 

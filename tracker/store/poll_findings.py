@@ -42,7 +42,15 @@ _UNMAPPED_SQL = (
     " sample = excluded.sample, rows_last_poll = excluded.rows_last_poll,"
     " last_seen_at = excluded.last_seen_at"
 )
-_DISCOUNT = Batch([c for c in discount.c if c.name not in ("id", "source_id")])
+_DISCOUNT = Batch([c for c in discount.c if c.name not in ("id", "source_id", "ended_at")])
+_END_DISCOUNT_SQL = (
+    "UPDATE discount SET ended_at = %s"  # noqa: S608 - names of the schema only
+    " WHERE source_id = %s AND ended_at IS NULL AND "
+    + " AND ".join(
+        f"{name} IS NOT DISTINCT FROM %s"
+        for name in ("provider", "percent", "valid_as_of", "expires_at", "gpu", "market", "note")
+    )
+)
 _DISCOUNT_SQL = _DISCOUNT.insert("discount", source_id="%s::int4")
 
 
@@ -102,7 +110,7 @@ def load_findings(cursor: Cursor, source_id: int) -> Findings:
     unmapped = {name for (name,) in cursor}
     cursor.execute(
         "SELECT provider, percent, valid_as_of, expires_at, gpu, market, note"
-        " FROM discount WHERE source_id = %s",
+        " FROM discount WHERE source_id = %s AND ended_at IS NULL",
         (source_id,),
     )
     return Findings(held, unmapped, frozenset(map(to_discount, cursor)))
@@ -231,17 +239,21 @@ def write_unmapped(
 
 
 def write_discounts(
-    cursor: Cursor, known: frozenset[Discount], source_id: int, discounts: Iterable[Discount]
-) -> frozenset[Discount]:
-    """Replace the discounts of a source where they are not the same."""
+    cursor: Cursor, known: frozenset[Discount], source_id: int, discounts: Iterable[Discount],
+    polled_at: datetime,
+) -> frozenset[Discount]:  # fmt: skip
+    """End the discounts of a source that *discounts* have no more, and begin those that are new."""
     wanted = frozenset(discounts)
-    if wanted == known:
-        return known
-    cursor.execute("DELETE FROM discount WHERE source_id = %s", (source_id,))
-    if wanted:
+    for d in known - wanted:
+        cursor.execute(_END_DISCOUNT_SQL, (polled_at, source_id, *_discount_row(d)))
+    if wanted - known:
         rows = [
-            (d.provider, d.percent, d.valid_as_of, d.expires_at, d.gpu, d.market, d.note)
-            for d in sorted(wanted, key=lambda d: (d.provider, d.gpu or "", d.market or ""))
+            (*_discount_row(d), polled_at)
+            for d in sorted(wanted - known, key=lambda d: (d.provider, d.gpu or "", d.market or ""))
         ]
         cursor.execute(_DISCOUNT_SQL, [source_id, *_DISCOUNT.parameters(rows)])
     return wanted
+
+
+def _discount_row(d: Discount) -> tuple[Any, ...]:
+    return d.provider, d.percent, d.valid_as_of, d.expires_at, d.gpu, d.market, d.note

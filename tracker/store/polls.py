@@ -254,7 +254,9 @@ def _write_findings(cursor: Cursor, memory: _Memory, poll: Poll, row: ProviderRo
     )
     discounts = known.discounts
     if complete:
-        discounts = poll_findings.write_discounts(cursor, discounts, row.id, poll.discounts)
+        discounts = poll_findings.write_discounts(
+            cursor, discounts, row.id, poll.discounts, poll.polled_at
+        )
     return Findings(held, unmapped, discounts)
 
 

@@ -294,7 +294,8 @@ unmapped_gpu = Table(
 )
 
 discount = Table(
-    # Negotiated percentages, replaced as a whole by every complete poll of their source.
+    # Negotiated percentages. A complete poll of their source ends those that it does not tell any
+    # more, and begins the new ones: what was answered before is answered again as of then.
     "discount",
     metadata,
     _need("id", BigInteger, Identity(always=True), primary_key=True),
@@ -306,6 +307,8 @@ discount = Table(
     Column("gpu", Text),
     Column("market", Text),
     Column("note", Text),
+    _instant("since", nullable=True),
+    _instant("ended_at", nullable=True),
     CheckConstraint("percent > 0 AND percent < 100", name="percent"),
 )
 

@@ -9,6 +9,7 @@ Plain psycopg like reads.py; functions neither write nor commit.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -214,13 +215,14 @@ def to_discount(row: Sequence[Any]) -> Discount:
 
 
 def discounts(connection: Connection, at: datetime) -> list[Discount]:
-    """The discounts in force at *at*, by provider."""
+    """The discounts in force at *at* or later, by provider; none holds before its ``since``."""
     cursor = connection.execute(
-        "SELECT provider, percent, valid_as_of, expires_at, gpu, market, note FROM discount"
-        " WHERE expires_at > %s ORDER BY provider, gpu NULLS FIRST, market NULLS FIRST, id",
+        "SELECT provider, percent, valid_as_of, least(expires_at, ended_at), gpu, market, note,"
+        " since FROM discount WHERE least(expires_at, ended_at) > %s"
+        " ORDER BY provider, gpu NULLS FIRST, market NULLS FIRST, id",
         (at,),
     )
-    return [to_discount(row) for row in cursor]
+    return [replace(to_discount(row), since=since) for *row, since in cursor]
 
 
 class TableSize(NamedTuple):

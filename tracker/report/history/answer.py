@@ -251,9 +251,9 @@ def _edges(discounts: Sequence[Discount], start: datetime, end: datetime) -> lis
     moments = (
         moment
         for d in discounts
-        for moment in (datetime.combine(d.valid_as_of, time.min, UTC), d.expires_at)
+        for moment in (datetime.combine(d.valid_as_of, time.min, UTC), d.expires_at, d.since)
     )
-    return [moment for moment in moments if start < moment < end]
+    return [moment for moment in moments if moment is not None and start < moment < end]
 
 
 def _ahead(connection: Connection, now: datetime) -> datetime | None:
