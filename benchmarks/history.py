@@ -1,13 +1,14 @@
 """How long a year of prices takes to answer from, beside DuckDB and arrays in memory.
 
-    python -m benchmarks.history [--runs N] [--scale F] [--years N]
+    python -m benchmarks.history [--runs N] [--scale F] [--years N] [--keep FOLDER]
 
 Fills an embedded PostgreSQL in a scratch folder with the history of ``history_world.py``, packs
 settled months as the daemon does, and asks for the cheapest job of every bucket. The floor of one
 provider is built anew as ``gpucost db rebuild-floor`` does, which must change nothing. Nothing here
 passes or fails by time; what is checked is that every way gives the same answer. The goals are for
-a scale of 1. ``--years 10`` makes the history ten times as long: a question about one GPU and one
-year should then take less than twice the time.
+a scale of 1. ``--years 10`` makes the history ten times as long (12 GB of memory, 30 GB of disk): a
+question about one GPU and one year should then take less than twice the time. ``--keep`` leaves the
+filled database in a folder, where the next run finds it: as it was made, whatever is asked for.
 
 DuckDB spreads each span over the buckets it covers and groups by GPU and bucket, on a table of four
 integers a span; the line "in memory" is the reducer alone, on arrays that are there already. Both
@@ -22,11 +23,13 @@ import gc
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,12 +41,14 @@ from tracker.store import floor_packs, floor_rebuild, migrate
 from tracker.store.embedded import Embedded
 from tracker.store.embedded.account import choose_account
 from tracker.store.engine import connect, read_connection
+from tracker.store.series import floor
 from tracker.store.series.reduce import bucket_minima
 from tracker.store.series.tracks import Track, floor_tracks, span_tracks
 from tracker.store.stored import Connection
 
 HOURS = {HEADLINE[0]: 4, HEADLINE[1]: 12, HEADLINE[2]: 48}  # of the job; any other GPU takes 24
 NOW = END + timedelta(minutes=1)
+MEMORY = "memory.npz"  # beside the data: the yardsticks' part of it
 NOTHING = np.iinfo(np.int64).max
 
 Answer = dict[str, Ints]  # for each GPU the cheapest job of each bucket in micro-USD, or NOTHING
@@ -106,12 +111,17 @@ def _minima(starts: Ints, ends: Ints, costs: Ints, edges: Ints) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """All spans, or all floor steps, as arrays; ``gpu`` is the place in GPUS."""
+    """The last year's spans, or floor steps, as arrays; ``gpu`` is the place in GPUS."""
 
     gpu: NDArray[np.int64]
     starts: Ints
     ends: Ints
     micro_usd: Ints
+
+    @property
+    def columns(self) -> tuple[Ints, ...]:
+        """What it is made of, in order."""
+        return self.gpu, self.starts, self.ends, self.micro_usd
 
     def answer(self, question: Question) -> Answer:
         """Reduce what is in memory, each GPU by itself."""
@@ -125,10 +135,12 @@ class Memory:
 
 
 def spans_in_memory(providers: Iterable[Provider]) -> Memory:
-    """What the generator made, open spans up to where they are known, in the order of GPUs."""
+    """What the generator made of the last year, open spans up to where they are known, in the order
+    of GPUs."""
     parts = []
     for provider in providers:
-        offer, start, end, cents = provider.spans
+        late = provider.spans.end > micros(QUESTIONS[0].start)
+        offer, start, end, cents = (column[late] for column in provider.spans)
         known = np.where(end == OPEN, provider.now + 3 * provider.every, end)
         parts.append((provider.offers.gpu[offer], start, np.minimum(known, micros(NOW)), cents))
     gpu, start, end, cents = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -187,21 +199,32 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=7, help="of each question (7)")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the offers (1)")
     parser.add_argument("--years", type=int, default=1, help="length of the history (1)")
+    parser.add_argument("--keep", type=Path, help="where the filled database is, or is to stay")
     options = parser.parse_args()
-    account = choose_account(None)
-    with tempfile.TemporaryDirectory(prefix="gpucost-bench-", dir="/tmp") as scratch:
-        folder = Path(scratch)
-        if account.switch:
-            folder.chmod(0o711)  # the server's account must reach its data
+    with placed(options.keep) as folder:
         embedded = Embedded(folder / "data")
         try:
-            run(embedded.start(), options.runs, options.scale, options.years)
+            url = embedded.start()
+            if not (folder / MEMORY).is_file():
+                fill(url, options.scale, options.years, folder / MEMORY)
+            run(url, options.runs, read_memory(folder / MEMORY))
         finally:
             embedded.stop(force=True)
 
 
-def run(url: str, runs: int, scale: float, years: int) -> None:
-    """Fill the database at *url*, then measure."""
+@contextmanager
+def placed(keep: Path | None) -> Iterator[Path]:
+    """A folder that the server's account can reach: *keep*, or one that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="gpucost-bench-", dir="/tmp") as scratch:
+        folder = Path(scratch) if keep is None else keep.absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        if choose_account(None).switch:
+            folder.chmod(0o711)
+        yield folder
+
+
+def fill(url: str, scale: float, years: int, memory: Path) -> None:
+    """Fill the database at *url*, and keep in *memory* what the yardsticks work on."""
     migrate.upgrade(url)
     providers, generated = timed(lambda: list(world(years, scale)))
     with connect(url, statement_timeout_s=0) as connection:
@@ -209,8 +232,6 @@ def run(url: str, runs: int, scale: float, years: int) -> None:
         steps = steps_of(connection)
         rebuilt, built = timed(lambda: floor_rebuild.rebuild(connection, providers[0].slug))
         assert steps_of(connection) == steps, "a rebuilt floor is another one"
-        vacuum(connection)
-        floor_only = measure_store(url, runs, floor_tracks)
         packs, packed = timed(lambda: floor_packs.build(connection, now=NOW))
         vacuum(connection)
     spans = sum(len(provider.spans.start) for provider in providers)
@@ -218,22 +239,38 @@ def run(url: str, runs: int, scale: float, years: int) -> None:
     print(
         f"{spans:,} spans generated in {generated:.0f} s, loaded with {steps:,} steps of the floor"
         f" in {loaded:.0f} s;\n{one.steps:,} steps of one provider built anew in {built:.0f} s;"
-        f" {packs:,} packs made in {packed:.1f} s\n"
+        f" {packs:,} packs made in {packed:.1f} s\n",
+        flush=True,
     )
-    memory = spans_in_memory(providers)
+    np.savez(memory, *spans_in_memory(providers).columns)
+
+
+def read_memory(path: Path) -> Memory:
+    """What ``fill`` kept."""
+    with np.load(path) as kept:
+        return Memory(*kept.values())
+
+
+def run(url: str, runs: int, memory: Memory) -> None:
+    """Measure."""
+    few = [q for q in QUESTIONS if len(q.gpus) <= len(HEADLINE)]
     ways = {
         "gpucost, packed months": measure_store(url, runs, floor_tracks),
-        "gpucost, floor not packed": floor_only,
-        # What filters need that a floor does not know; of all GPUs it would take most of the time.
-        "gpucost, single offers": measure_store(
-            url, min(runs, 3), span_tracks, [q for q in QUESTIONS if len(q.gpus) <= len(HEADLINE)]
-        ),
+        "gpucost, floor not packed": measure_store(url, min(runs, 3), not_packed),
+        # What filters need that a floor does not know.
+        "gpucost, single offers": measure_store(url, min(runs, 3), span_tracks, few),
         "DuckDB, raw spans": measure(DuckDb(memory).answer, min(runs, 5)),
         "in memory, raw spans": measure(memory.answer, runs),
     }
     with read_connection(url) as reader:
         ways["in memory, floor"] = measure(floor_in_memory(reader).answer, runs)
     print_report(ways)
+
+
+def not_packed(connection: Connection, **asked: Any) -> list[Track]:
+    """``floor_tracks`` as if no month were packed."""
+    with mock.patch.object(floor, "_packs", return_value={}):
+        return floor_tracks(connection, **asked)
 
 
 def steps_of(connection: Connection) -> int:

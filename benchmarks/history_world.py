@@ -59,16 +59,20 @@ class Spans(NamedTuple):
 
 @dataclass(frozen=True)
 class Provider:
-    """One provider's history. ``now`` is its last poll, from which what is open is known."""
+    """One provider's history. ``polls`` are the moments of those that succeeded."""
 
     slug: str
     every: int
     increment: int
     marketplace: bool
-    polls: int
-    now: int
+    polls: Ints
     offers: Offers
     spans: Spans
+
+    @property
+    def now(self) -> int:
+        """The last poll, from which what is open is known."""
+        return int(self.polls[-1])
 
 
 def micros(moment: datetime) -> int:
@@ -95,7 +99,7 @@ def _provider(
     seen = _as_polled(spans, polls, 3 * every)
     name = f"{'market' if marketplace else 'cloud'}-{number:02}"
     increment = INCREMENTS[number % len(INCREMENTS)]
-    return Provider(name, every, increment, marketplace, len(polls), int(polls[-1]), offers, seen)
+    return Provider(name, every, increment, marketplace, polls, offers, seen)
 
 
 def _polls(dice: np.random.Generator, start: int, end: int, every: int) -> Ints:

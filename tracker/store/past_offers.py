@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from tracker.store.series.spans import OfferIdentity
 from tracker.store.stored import IDENTITY, Connection, StoredOffer, fetch, sellers_by_id, told_by
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
@@ -42,11 +41,6 @@ def offers_by_id(connection: Connection, ids: Collection[int]) -> dict[int, Stor
         }  # fmt: skip
         found[id_] = StoredOffer(**fields)
     return found
-
-
-def as_offer(one: OfferIdentity) -> StoredOffer:
-    """An identity as the offer that filters look at, as with ``offers_by_id``."""
-    return StoredOffer(**(_OPEN | {"marketplace": False} | one._asdict()))
 
 
 def native_prices(

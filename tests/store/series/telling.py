@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ from tracker.domain.money import to_micro_usd
 from tracker.domain.offer import Extras, Market, Offer, Terms
 from tracker.domain.series import Series, Step, joined
 from tracker.store.polls import Recorder
+from tracker.store.series.spans import OfferFilter
 
 OWN_TTL, TOLD_TTL = timedelta(minutes=3), timedelta(minutes=5)
 EXPIRES = at(4)
@@ -31,7 +33,12 @@ Kind = tuple[str, str, int | None]  # GPU, market, minimum of seconds: a key of 
 Known = tuple[datetime, datetime, int]  # from, until, micro-USD
 
 _H100, _A100 = "H100-SXM-80GB", A100.key
-_REGIONS = {"a": "eu-1", "b": "us-1"}
+# What filters of single offers look at; what is not here an offer does not say.
+_REGIONS = {"a": "eu-1", "b": "us-1", "c": "EU-2/zone-3", "d": "eü-1"}
+_COUNTRIES = {"a": "DE", "b": "US", "y": "DE"}
+_RAM = {"a": 64, "b": 32, "c": 128, "y": 64}
+_VCPUS = {"a": 8, "e": 16, "x": 16}
+_LINKS = {"a": "NVLink 4", "b": "PCIe", "y": "nvlink"}
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys("abfx", (_H100, "on_demand", None)),
     "c": (_H100, "on_demand", 3600),
@@ -129,9 +136,24 @@ class World:
         )
 
 
-def region_of(name: str) -> str | None:
-    """Where an offer is."""
-    return _REGIONS.get(name)
+# Filters as asked for, and the names of the offers that they keep.
+ASKED: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"regions": ["EU-*"]}, "ac"),
+    ({"regions": ["eu-2", "us-?"]}, "bc"),  # a region with its zones
+    ({"regions": ["[eu]?-1"]}, "abd"),
+    ({"regions": ["e\u00dc-1"]}, "d"),
+    ({"regions": ["eu_1", "eu%", "eu-1\\"]}, ""),
+    ({"countries": ["de"]}, "ay"),
+    ({"countries": ["de", "us"], "regions": ["*-1"]}, "ab"),
+    ({"offer_filter": OfferFilter(min_ram_gib=Decimal(64))}, "acy"),
+    ({"offer_filter": OfferFilter(min_vcpus=Decimal("8.5"))}, "ex"),
+    ({"offer_filter": OfferFilter(interconnect="NVLINK")}, "ay"),
+    ({"offer_filter": OfferFilter(dedicated=True)}, "xyz"),
+    ({"offer_filter": OfferFilter(kinds=("machine",))}, "xyz"),
+    ({"offer_filter": OfferFilter(kinds=("gpu", "slice"))}, "abcdefm"),
+    ({"offer_filter": OfferFilter(Decimal(32), None, "nv", kinds=("gpu",)),
+      "countries": ["DE"]}, "a"),
+)  # fmt: skip
 
 
 def low_of(intervals: Sequence[Known], start: datetime, end: datetime) -> Series:
@@ -185,11 +207,16 @@ def _record(recorder: Recorder, world: World, turn: Turn, minutes: float) -> Non
 
 def _offer(name: str, price: str, source: str, seller: str) -> Offer:
     gpu, market, minimum = _KINDS[name]
-    where = {"region": _REGIONS[name]} if name in _REGIONS else {}
+    said = {
+        "region": _REGIONS.get(name), "country": _COUNTRIES.get(name),
+        "interconnect": _LINKS.get(name), "dedicated": name in TOLD if name != "f" else None,
+        "ram_gib": Decimal(_RAM[name]) if name in _RAM else None,
+        "vcpus": Decimal(_VCPUS[name]) if name in _VCPUS else None,
+    }  # fmt: skip
     made = {"gpu": A100} if gpu == _A100 else {}
     return make_offer(
         name, price, source=source, seller=seller, market=Market(market),
         terms=Terms(minimum_seconds=minimum), extras=Extras(
             expires_at=EXPIRES if name == "f" else None
-        ), **made, **where,
+        ), **made, **said,
     )  # fmt: skip

@@ -68,6 +68,23 @@ def test_steps_are_the_minimum_of_each_group_at_every_moment(rows: list[Row]):
         assert before[4] != after[4] or before[1] < after[0] or before[2] != after[2]
 
 
+@given(ROWS, st.sampled_from([1, 2**50]), st.sampled_from([1, 2**50]), st.sampled_from([0, 7]))
+def test_steps_of_numbers_too_large_for_one_are_the_same(
+    rows: list[Row], longer: int, dearer: int, later: int
+):
+    starts, ends, values, groups = columns(rows)
+    found = lowest_steps(starts, ends, values, groups)
+    large = lowest_steps(
+        (starts - later) * longer, (ends - later) * longer, (values - 2) * dearer,
+        (groups - 1) * 2**40,
+    )  # fmt: skip
+    assert large.starts.tolist() == ((found.starts - later) * longer).tolist()
+    assert large.ends.tolist() == ((found.ends - later) * longer).tolist()
+    assert large.values.tolist() == ((found.values - 2) * dearer).tolist()
+    assert large.groups.tolist() == ((found.groups - 1) * 2**40).tolist()
+    assert large.chosen.tolist() == found.chosen.tolist()
+
+
 def test_intervals_over_many_buckets_and_far_outside() -> None:
     edges = np.arange(0, 1001)
     far = np.array([-(10**15), 500]), np.array([10**15, 501]), np.array([7, 3])

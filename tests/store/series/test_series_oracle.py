@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.store.series.telling import (
+    ASKED,
     OWN,
     TOLD,
     WORLDS,
@@ -27,7 +28,6 @@ from tests.store.series.telling import (
     World,
     low_of,
     play,
-    region_of,
 )
 from tests.store.worlds import fused_engine, rows
 from tests.support.offers import at
@@ -39,6 +39,7 @@ from tracker.store.engine import connect, read_connection
 from tracker.store.polls import Recorder
 from tracker.store.series import tracks as reading
 from tracker.store.series.reduce import bucket_minima, lowest_steps
+from tracker.store.series.spans import OfferFilter
 from tracker.store.series.tracks import Track, from_micros, micros_of
 from tracker.store.stored import Connection
 
@@ -94,11 +95,9 @@ def check_filters(connection: Connection, world: World, asked: Mapping[str, obje
     start, end = asked["start"], min(asked["end"], asked["now"])
     if start >= end:
         return
-    europe = world.lowest(start, end, lambda name: (region_of(name) or "").startswith("eu"))
-    assert found(reading.span_tracks(connection, **asked, regions=["EU-*"])) == europe
-    some = {"a", "c", "y"}
-    chosen = reading.span_tracks(connection, **asked, offer_filter=lambda o: o.native_id in some)
-    assert found(chosen) == world.lowest(start, end, some.__contains__)
+    for filters, kept in ASKED:
+        told = found(reading.span_tracks(connection, **asked, **filters))
+        assert told == world.lowest(start, end, kept.__contains__), filters
     for read in (reading.span_tracks, reading.floor_tracks):
         spot = read(connection, **asked, markets=["spot"], gpu_keys=["H100-SXM-80GB"])
         assert found(spot) == world.lowest(start, end, {"e", "y"}.__contains__)
@@ -113,12 +112,13 @@ def check_whose_word_counts(
 ) -> None:
     """What the import tells counts where the seller's own polls tell nothing, moment by moment.
 
-    Whatever is *chosen* of the offers: those left out cover a market all the same.
+    Whatever is *chosen* of the offers (all, or those that are told of, the dedicated ones): those
+    left out cover a market all the same.
     """
     start, end = asked["start"], min(asked["end"], asked["now"])
     got = reading.read_tracks(
         connection, **asked,
-        offer_filter=None if chosen("a") else lambda offer: chosen(offer.native_id),
+        offer_filter=OfferFilter(dedicated=not chosen("a")),
     )  # fmt: skip
     assert got.spans_from is None
     counting, replaced = found(got.tracks), found(got.replaced)

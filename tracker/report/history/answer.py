@@ -22,10 +22,10 @@ from tracker.report.history.versions import Versions, digest_of, machine_gpus
 from tracker.report.needs import with_needs
 from tracker.store import job_estimates, reads
 from tracker.store.beginnings import Beginning, beginnings
-from tracker.store.past_offers import as_offer, native_prices, offers_by_id
+from tracker.store.past_offers import native_prices, offers_by_id
 from tracker.store.reads import StoredOffer
 from tracker.store.series.keys import Reading, Track, from_micros
-from tracker.store.series.tracks import OfferIdentity, read_tracks
+from tracker.store.series.tracks import OfferFilter, read_tracks
 
 if TYPE_CHECKING:
     import psycopg
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 EstimateVersion: TypeAlias = Literal["recorded", "latest"]
 Per: TypeAlias = Literal["gpu", "provider"]
-
-_OF_SINGLE_OFFERS = ("min_ram_gib", "min_vcpus", "interconnect", "kinds", "dedicated")
 
 
 class Question(NamedTuple):
@@ -136,18 +134,15 @@ def _read(
     filters = question.filters
     gpu_keys = _gpu_keys(filters, catalogue)
     markets = filters.markets or DEFAULT_MARKETS
-    of_single = any(getattr(filters, name) for name in _OF_SINGLE_OFFERS)
-    reason_of = reason_by(filters, catalogue, now)
-
-    def wanted(one: OfferIdentity) -> bool:
-        return reason_of(as_offer(one)) is None
-
     return read_tracks(
         connection, start=question.start, end=question.end, now=now, gpu_keys=gpu_keys,
         sellers=filters.providers or None, markets=None if ANY in markets else markets,
         tiers=filters.tiers if filters.tiers and ANY not in filters.tiers else None,
         regions=filters.regions or None, countries=filters.countries or None,
-        offer_filter=wanted if of_single else None,
+        offer_filter=OfferFilter(
+            filters.min_ram_gib, filters.min_vcpus, filters.interconnect, filters.dedicated,
+            filters.kinds,
+        ),
     )  # fmt: skip
 
 

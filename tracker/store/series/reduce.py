@@ -10,6 +10,7 @@ range minimum queries, turned around).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from tracker.store.series.keys import Ints
 
 _NOTHING = np.iinfo(np.int64).max
+_BITS = 63  # of a number that is not negative
 
 
 class LowestSteps(NamedTuple):
@@ -72,35 +74,64 @@ def lowest_steps(starts: Ints, ends: Ints, values: Ints, groups: Ints | None = N
     known = np.flatnonzero(ends > starts)
     if not len(known):
         return LowestSteps(none, none, none, none, none)
-    starts, ends, values = starts[known], ends[known], values[known]
-    group = np.zeros(len(known), dtype=np.int64) if groups is None else groups[known]
+    if len(known) < len(starts):
+        starts, ends, values = starts[known], ends[known], values[known]
+        groups = None if groups is None else groups[known]
     # Buckets between all moments at which anything begins or ends, those of one group in a row.
-    times, moment = np.unique(np.concatenate((starts, ends)), return_inverse=True)
-    present, number = np.unique(group, return_inverse=True)
-    places, place = np.unique(
-        np.concatenate((number, number)) * len(times) + moment.reshape(-1), return_inverse=True
-    )
+    moments = np.concatenate((starts, ends))
+    of_groups = np.zeros(1, dtype=np.int64) if groups is None else np.concatenate((groups, groups))
+    edges, place = _edges(moments, of_groups)
     first, last = place[: len(known)], place[len(known) :] - 1
-    # The rank of an interval by value stands for value and interval at once.
-    by_value = np.argsort(values, kind="stable")
-    rank = np.empty(len(known), dtype=np.int64)
-    rank[by_value] = np.arange(len(known))
-    lowest = _spread_minima(first, last, rank, len(places))
+    rank, chosen_by = _ranked(values)
+    lowest = _spread_minima(first, last, rank, len(edges.times))
     at = np.flatnonzero(lowest != _NOTHING)
-    chosen = by_value[lowest[at]]
-    value, start, end = (
-        values[chosen],
-        times[places[at] % len(times)],
-        times[places[at + 1] % len(times)],
-    )
-    of = places[at] // len(times)
+    chosen = chosen_by(lowest[at])
+    value, start, end = values[chosen], edges.times[at], edges.times[at + 1]
+    of = edges.groups[at]
     opens = np.ones(len(at), dtype=bool)
     opens[1:] = (value[1:] != value[:-1]) | (start[1:] != end[:-1]) | (of[1:] != of[:-1])
     begin = np.flatnonzero(opens)
     finish = np.append(begin[1:], len(at)) - 1
-    return LowestSteps(
-        start[begin], end[finish], value[begin], known[chosen[begin]], present[of[begin]]
+    return LowestSteps(start[begin], end[finish], value[begin], known[chosen[begin]], of[begin])
+
+
+class _Edges(NamedTuple):
+    """Moments of groups, each once, by group and time."""
+
+    times: Ints
+    groups: Ints
+
+
+def _edges(times: Ints, groups: Ints) -> tuple[_Edges, Ints]:
+    """The distinct pairs of *times* and *groups* (one for all is enough) in order, and for each its
+    place among them. One number stands for a pair if it fits: most of the work is sorting.
+    """
+    first, least = int(times.min()), int(groups.min())
+    bits = (int(times.max()) - first).bit_length()
+    if bits + (int(groups.max()) - least).bit_length() < _BITS:
+        found, place = np.unique(((groups - least) << bits) | (times - first), return_inverse=True)
+        apart = _Edges((found & ((1 << bits) - 1)) + first, (found >> bits) + least)
+        return apart, place.reshape(-1)
+    present, number = np.unique(groups, return_inverse=True)
+    moments, moment = np.unique(times, return_inverse=True)
+    found, place = np.unique(
+        number.reshape(-1) * len(moments) + moment.reshape(-1), return_inverse=True
     )
+    apart = _Edges(moments[found % len(moments)], present[found // len(moments)])
+    return apart, place.reshape(-1)
+
+
+def _ranked(values: Ints) -> tuple[Ints, Callable[[Ints], Ints]]:
+    """For each of the *values* a number of its own that rises with it, and of equal values with the
+    place; and what gives the place of such a number."""
+    least, bits = int(values.min()), len(values).bit_length()
+    if (int(values.max()) - least).bit_length() + bits < _BITS:
+        ranked = ((values - least) << bits) | np.arange(len(values))
+        return ranked, lambda rank: rank & ((1 << bits) - 1)
+    by_value = np.argsort(values, kind="stable")
+    rank = np.empty(len(values), dtype=np.int64)
+    rank[by_value] = np.arange(len(values))
+    return rank, lambda ranks: by_value[ranks]
 
 
 def _spread_minima(first: Ints, last: Ints, values: Ints, count: int) -> Ints:

@@ -12,7 +12,7 @@ from tracker.store.series.binary import PG_EPOCH_MICROS, read_columns
 from tracker.store.series.coverage import weigh
 from tracker.store.series.keys import Reading, Track, to_micros
 from tracker.store.series.reduce import lowest_steps
-from tracker.store.series.spans import conditions, keys_of, spans_sql
+from tracker.store.series.spans import conditions, distinct_of, keys_of, spans_sql
 from tracker.store.stored import Connection, fetch, sellers_by_id
 
 
@@ -39,9 +39,9 @@ def offer_tracks(
     ids, starts, ends, prices, fallbacks = columns
     starts = np.maximum(starts + PG_EPOCH_MICROS, to_micros(start))
     ends = np.minimum(ends + PG_EPOCH_MICROS, to_micros(end))
-    distinct, of = np.unique(ids, return_inverse=True)
-    keys, key_of = keys_of(connection, known_by, distinct, None, None, None)
-    found = lowest_steps(starts, ends, prices, of.reshape(-1) * 2 + fallbacks)
+    distinct, of = distinct_of(ids)
+    keys, key_of = keys_of(connection, known_by, distinct)
+    found = lowest_steps(starts, ends, prices, of * 2 + fallbacks)
     edges = np.flatnonzero(np.diff(found.groups, prepend=-1, append=-1))
     tracks = []
     for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):

@@ -23,14 +23,14 @@ from tracker.store.series.keys import (
     micros_of,
     to_micros,
 )
-from tracker.store.series.spans import OfferFilter, OfferIdentity, span_tracks
+from tracker.store.series.spans import EVERY, OfferFilter, span_tracks
 from tracker.store.stored import Connection, fetch
 
 __all__ = [
+    "EVERY",
     "FloorKey",
     "Intervals",
     "OfferFilter",
-    "OfferIdentity",
     "Reading",
     "Track",
     "coverage",
@@ -57,14 +57,14 @@ def read_tracks(
     tiers: Collection[str] | None = None,
     regions: Collection[str] | None = None,
     countries: Collection[str] | None = None,
-    offer_filter: OfferFilter | None = None,
+    offer_filter: OfferFilter = EVERY,
 ) -> Reading:
     """The tracks that count, and beside them what a seller's own polls replaced.
 
     The arguments are those of ``span_tracks``; only the last three make it read single offers.
     """
     spans_from = None
-    if regions is None and countries is None and offer_filter is None:
+    if regions is None and countries is None and offer_filter == EVERY:
         tracks = floor_tracks(
             connection, start=start, end=end, now=now, gpu_keys=gpu_keys, sellers=sellers,
             markets=markets, tiers=tiers,
