@@ -106,8 +106,10 @@ def _offer(
     gpu = cells[name]
     if not gpu:
         raise BadRow("a row without a GPU")
-    found = _AMOUNT.search(cells[price])
-    usd = parse_decimal(found[1].replace(",", "")) if found else Decimal(0)
+    found = _AMOUNT.findall(cells[price])
+    if len(found) > 1:
+        raise BadRow("several prices")  # a range, or one that is crossed out
+    usd = parse_decimal(found[0].replace(",", "")) if found else Decimal(0)
     if not usd:
         raise BadRow("no price")
     memory = cells[vram] if vram is not None else ""

@@ -73,17 +73,20 @@ def _items(row: Mapping[str, Any]) -> Iterator[Item]:
     per_gib = _price(row, "memoryGibPriceHr")
     if not per_gpu:
         raise BadRow("no price of the GPU")
-    if per_vcpu is None or per_gib is None:
+    if not (per_vcpu and per_gib):  # nobody gives them away: the sum would be too low
         raise BadRow("no price of the vCPU or the memory")
     vcpus, ram_gib = _shape(row)
     usd = per_gpu + vcpus * per_vcpu + ram_gib * per_gib
     free, on_one_host = count(row, "totalGpuFree"), count(row, "maxGpuFree")
+    if free == 0:
+        on_one_host = 0  # whatever the other figure says
     country = _DATA_CENTRE.fullmatch(where)
     code = country[1].upper() if country else None
     disk, address = _price(row, "minStorageGibPriceHr"), _price(row, "ipv4PriceHr")
-    notes = [f"{per_gpu} GPU + {vcpus} x {per_vcpu} vCPU + {ram_gib} x {per_gib} GiB, per GPU"]
+    # Remarks are kept as of the first poll that saw the offer: no amount stands in them.
+    notes = [f"the sum of a GPU, {vcpus} vCPUs and {ram_gib} GiB of memory for each GPU"]
     if address:
-        notes.append(f"a public IPv4 address costs {address} USD/h more")
+        notes.append("a public IPv4 address costs extra")
     for size in (n for n in SIZES if n == 1 or (on_one_host or 0) >= n):
         there = Availability.UNKNOWN
         if on_one_host is not None:

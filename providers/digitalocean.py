@@ -20,6 +20,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from providers._lists import Item, bearer, count, flag, gpus, listed, part, require, text, unique
 from providers._rows import BadRow, amount, sample, without_cut_end
 from tracker.provider import (
+    HOURS_PER_MONTH,
     Availability,
     Extras,
     Facts,
@@ -140,6 +141,9 @@ def _droplet(row: Mapping[str, Any], info: Mapping[str, Any]) -> Iterator[Listed
     slug, price = text(row, "slug"), amount(row, "price_hourly")
     if not price:
         raise BadRow("no price")
+    monthly = amount(row, "price_monthly")
+    if monthly and not monthly / 2 <= price * HOURS_PER_MONTH <= monthly * 2:
+        raise BadRow("the prices of an hour and of a month contradict each other")
     vram = part(info, "vram")
     if vram.get("unit") not in (None, "gib", "gb"):
         raise BadRow("unit of the GPU's memory is not GiB")

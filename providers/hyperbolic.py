@@ -74,6 +74,8 @@ def _items(row: Mapping[str, Any]) -> Iterator[Item]:
     cents, number = amount(row, "costPerHourCents"), gpus(row, "gpuCount")
     if not cents:
         raise BadRow("no price")
+    if cents % 1:  # 3.19 are dollars
+        raise BadRow("costPerHourCents is not whole cents")
     nodes = _nodes(row, number)
     free = count(row, "totalAvailable")
     there = Availability.UNKNOWN

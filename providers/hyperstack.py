@@ -20,6 +20,7 @@ from providers._countries import country_of
 from providers._hyperstack_page import read_page
 from providers._rows import BadRow, amount, in_stock, sample
 from tracker.provider import (
+    Availability,
     Extras,
     Facts,
     FetchError,
@@ -221,6 +222,8 @@ def _offer(
         raise BadRow("no price for its GPU")
     used.add(gpu)
     region = _text(row, "region_name")
+    free = stock.get((region or "", gpu, f"{count.normalize():f}x"))
+    there = in_stock(row.get("stock_available"))
     disk = sum(filter(None, (amount(row, "disk"), amount(row, "ephemeral"))), Decimal(0))
     return ListedOffer(
         source_id=name,
@@ -236,8 +239,8 @@ def _offer(
         ram_gib=amount(row, "ram") or None,
         terms=Terms(billing_increment_seconds=60, disk_included_gb=disk or None),
         extras=Extras(
-            availability=in_stock(row.get("stock_available")),
-            stock_count=stock.get((region or "", gpu, f"{count.normalize():f}x")),
+            availability=Availability.NO if free == 0 else there,  # whatever the flavor says
+            stock_count=free,
             disk_gb=disk or None,
         ),
         source_url="https://www.hyperstack.cloud/gpu-pricing",

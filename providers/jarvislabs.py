@@ -100,15 +100,17 @@ def _currency(answer: Mapping[str, Any], rows: Sequence[Any]) -> tuple[str, bool
         currency = value.strip().upper() if isinstance(value, str) else ""
         if currency not in CURRENCIES:
             raise ParseError("currency", f"neither USD nor INR: {str(value)[:20]!r}")
-        return currency, True
+        if currency != "USD":
+            return currency, True
     for row in rows:
         try:
             price = amount(row, "price_per_hour") if isinstance(row, dict) else None
         except BadRow:
             continue
         if price is not None and price > MOST_USD_PER_GPU_HOUR:
-            raise ParseError("currency", f"not said, and {price} an hour for a GPU is not in USD")
-    return "USD", False
+            said = "said to be USD" if value is not None else "not said"
+            raise ParseError("currency", f"{said}, and {price} an hour for a GPU is not in USD")
+    return "USD", value is not None
 
 
 def _items(row: Mapping[str, Any], currency: str, said: bool) -> Iterator[Item]:

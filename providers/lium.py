@@ -72,6 +72,8 @@ def _items(row: Mapping[str, Any]) -> Iterator[Item]:
     if spot is None:
         raise BadRow("not said whether it is spot")
     tier = optional_text(row, "tier")
+    if tier == "spot" and not spot:
+        raise BadRow("said to be spot and not to be")
     free = count(row, "available_gpu_count")
     score = amount(row, "reliability_score")
     place = part(row, "location")

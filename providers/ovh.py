@@ -148,9 +148,13 @@ def _offer(
 def _price(row: Mapping[str, Any], monthly: bool) -> Decimal:
     """The price of the hour or the month. Raises BadRow where the answer contradicts itself."""
     pricings = row.get("pricings")
-    first = pricings[0] if isinstance(pricings, list) and pricings else None
-    if not isinstance(first, dict):
-        raise BadRow("no price")
+    found = [p for p in pricings if isinstance(p, dict)] if isinstance(pricings, list) else []
+    fitting = [p for p in found if _pays_for_use(p, monthly)]
+    if not fitting:
+        raise BadRow("no price of the plan's own kind" if found else "no price")
+    if len({str(p.get("price")) for p in fitting}) > 1:
+        raise BadRow("several prices for one plan")
+    first = fitting[0]
     units = amount(first, "price")
     if not units:
         raise BadRow("no price")
@@ -163,6 +167,20 @@ def _price(row: Mapping[str, Any], monthly: bool) -> Decimal:
     if shown is not None and abs(shown - price) > Decimal("0.01"):
         raise BadRow("the price and its formatted text differ")
     return price.normalize() + 0
+
+
+def _pays_for_use(pricing: Mapping[str, Any], monthly: bool) -> bool:
+    """Whether it is the price of the hour or month itself, and not that of setting up or of a term.
+
+    What a price is for stands in ``capacities``: "consumption" by the hour, "renew" by the month,
+    "installation" once. One that says nothing is taken for what the plan's code says.
+    """
+    if pricing.get("commitment") not in (None, 0):
+        return False
+    kinds = pricing.get("capacities")
+    if not isinstance(kinds, list) or not kinds:
+        return True
+    return "renew" in kinds or "consumption" in kinds if monthly else "consumption" in kinds
 
 
 def _shown(formatted: Any) -> Decimal | None:

@@ -235,7 +235,7 @@ def _offer(row: Any) -> ListedOffer:
             stock_label=status,
         ),
         source_url="https://app.primeintellect.ai/",
-        notes=_notes(cloud, tier, added, size, each),
+        notes=_notes(cloud, tier, added, size),
     )
 
 
@@ -273,16 +273,12 @@ def _default_disk(disk: Mapping[str, Any]) -> tuple[Decimal | None, Decimal | No
     return None, None
 
 
-def _notes(
-    cloud: str, tier: str | None, added: Decimal, size: Decimal | None, each: Decimal | None
-) -> tuple[str, ...]:
+def _notes(cloud: str, tier: str | None, added: Decimal, size: Decimal | None) -> tuple[str, ...]:
     notes = [f"a machine of {cloud}, sold by Prime Intellect"]
     if tier is None:
         notes.append("whether it is of the secure cloud is not stated")
     if added:
-        notes.append(
-            f"with its disk of {size} GB at {each:f} USD per GB-hour, {added.normalize():f} an hour"
-        )
+        notes.append(f"with its disk of {size} GB, which costs extra")
     return tuple(notes)
 
 

@@ -300,8 +300,9 @@ def _stock(
     notes: tuple[str, ...] = ()
     listed = usd_per_gpu * count
     if quote is not None and abs(quote - listed) > listed * QUOTE_TOLERANCE:
+        # Remarks are kept as of the first poll that saw the offer: no amount stands in them.
         what = "lowest bid" if is_spot else "quote"
-        notes = (f"{what} for this pod now is {quote} USD/h, list price makes {listed}",)
+        notes = (f"when it was first seen, the {what} for this pod was not the list price",)
     return Extras(availability=availability, stock_label=label), notes
 
 

@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 from providers._lists import Item, count, flag, gpus, optional_text, part, said, text, unique
 from providers._rows import BadRow, amount, sample
 from tracker.provider import (
+    HOURS_PER_MONTH,
     Availability,
     Extras,
     Facts,
@@ -198,6 +199,9 @@ def _offer(
         raise BadRow("no price")
     if flag(row, "end_of_service"):
         raise BadRow("end of service")
+    monthly = amount(row, "monthly_price")
+    if monthly and not monthly / 2 <= price * HOURS_PER_MONTH <= monthly * 2:
+        raise BadRow("the prices of an hour and of a month contradict each other")
     info, memory = part(row, "gpu_info"), amount(row, "ram")
     vram = amount(info, "gpu_memory")
     word = optional_text(stock, "availability")

@@ -178,8 +178,8 @@ def _offers(place: Mapping[str, Any], gpu: Any) -> Iterator[ListedOffer]:
             extras=Extras(availability=Availability.YES if largest else Availability.NO),
             source_url="https://www.tensordock.com/",
             notes=(
-                f"{price:f} USD per GPU, with {cpus:f} vCPUs at {vcpu:f}, {memory:f} GB of RAM at "
-                f"{ram:f} and {disk:f} GB of storage at {storage:f} USD an hour each",
+                f"the sum of the GPUs, {cpus:f} vCPUs, {memory:f} GB of RAM and {disk:f} GB of "
+                "storage, each at the place's own rate",
             ),
         )
 

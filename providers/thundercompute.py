@@ -91,7 +91,7 @@ def _added(prices: Mapping[str, Any]) -> tuple[Decimal | None, tuple[str, ...]]:
         disk, vcpu = amount(prices, "disk_gb"), amount(prices, "additional_vcpus")
     except BadRow:
         return None, ()
-    return disk, (f"a vCPU beyond 4, with 8 GiB, costs {vcpu} USD/h more",) if vcpu else ()
+    return disk, ("a vCPU beyond 4, with 8 GiB, costs extra",) if vcpu else ()
 
 
 def _offer(
@@ -117,8 +117,9 @@ def _offer(
         tier=mode,
         vram_gb=None if vram is None else Decimal(vram),
         form_factor=form,
-        vcpus=INCLUDED_VCPUS,
-        ram_gib=INCLUDED_RAM_GIB,
+        # What comes with one GPU; nobody says whether several bring more.
+        vcpus=INCLUDED_VCPUS if number == 1 else None,
+        ram_gib=INCLUDED_RAM_GIB if number == 1 else None,
         datacenter=True,
         terms=Terms(
             billing_increment_seconds=60,

@@ -199,7 +199,7 @@ def _listed(ask: _Ask) -> Iterator[ListedOffer]:
         source_url="https://cloud.vast.ai/",
         notes=(
             *(() if known_tier else ("verification is not stated",)),
-            *((f"download costs {download.normalize():f} USD per GB",) if download else ()),
+            *(("download costs extra",) if download else ()),
         ),
     )
     if not ask.is_bid:

@@ -240,7 +240,7 @@ def _offer(
     stock: Mapping[str, frozenset[str]],
 ) -> ListedOffer:  # fmt: skip
     monthly = plan.monthly_usd_preemptible if market is Market.SPOT else plan.monthly_usd
-    cap = f"{monthly.normalize():f} USD a month at most" if monthly else None
+    cap = "by the hour up to the plan's price of a month" if monthly else None
     share = f"{plan.total_vram_gb.normalize():f} GB of a GPU" if plan.is_slice else None
     return ListedOffer(
         source_id=plan.id,

@@ -271,11 +271,11 @@ def _plan(card: Card, hardware: _Hardware, price: Price, source_url: str | None)
 
 
 def _notes(text: str, price: Price, months: int | None, monthly: bool) -> Iterator[str]:
+    # Remarks are kept as of the first poll that saw the offer: no amount stands in them.
     if price.list_price is not None:
-        yield f"list price ${price.list_price}"
-    off = _OFF.search(text)
-    if off:
-        yield f"advertised as {off[1]}% off"
+        yield "below the list price that the page shows"
+    if _OFF.search(text):
+        yield "advertised as reduced"
     if not monthly:
         yield "billed until the server is destroyed: pausing does not stop charges"
     elif months is None:

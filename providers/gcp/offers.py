@@ -72,12 +72,13 @@ def assembled(prices: Prices, rejected: list[Rejected]) -> Iterator[Priced]:
                 shown = f"{machine.name} | {region} | {market} | {', '.join(missing)}"
                 rejected.append(Rejected("no price for every part of the machine", shown[:200]))
                 continue
-            total, words = Decimal(0), []
-            for part, quantity, unit in parts:
+            total = Decimal(0)
+            for part, quantity, _ in parts:
                 usd = prices[region, market, part]
                 total += quantity * usd / (HOURS_PER_MONTH if part == SSD else 1)
-                words.append(f"{quantity.normalize():f} {unit} x {usd.normalize():f}")
-            note = f"USD an hour: {' + '.join(words)}"
+            # Remarks are kept as of the first poll that saw the offer: no amount stands in them.
+            words = (f"{quantity.normalize():f} {unit}" for _, quantity, unit in parts)
+            note = f"the sum of the price items of {' + '.join(words)}"
             yield Priced(
                 machine, region, market, total.quantize(_PLACES), PriceUnit.MACHINE_HOUR, note,
                 "https://cloud.google.com/compute/all-pricing",
@@ -93,7 +94,7 @@ def _parts(machine: Machine) -> list[tuple[str, Decimal, str]]:
             (host_part(machine.host, RAM), Decimal(machine.ram_gib), "GiB"),
         ]
     if machine.ssd_gib:
-        parts.append((SSD, Decimal(machine.ssd_gib), "GiB SSD / 730"))
+        parts.append((SSD, Decimal(machine.ssd_gib), "GiB SSD"))
     return parts
 
 

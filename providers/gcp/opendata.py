@@ -124,7 +124,7 @@ def _prices(
                 continue
             yield Priced(
                 machine, region, market, amount, unit,
-                f"whole machine as Cyclenerd's open data of {generated:%Y-%m-%d} has it",
+                "whole machine as Cyclenerd's open data has it",
                 url or "https://gcloud-compute.com", generated + BELIEVED_FOR,
             )  # fmt: skip
 

@@ -39,11 +39,18 @@ def test_it_is_asked_with_the_key_and_the_client_id_that_is_set() -> None:
         fetched(provider, http)
 
 
-@pytest.mark.parametrize("currency", ["USD", "inr", " INR "])
-def test_the_currency_is_the_answers(currency: str) -> None:
-    offers = _parse(currency, price_per_hour=37.5).offers
+@pytest.mark.parametrize(
+    ("currency", "price"), [("USD", 1.5), ("usd", 25), ("inr", 37.5), (" INR ", 120)]
+)
+def test_the_currency_is_the_answers(currency: str, price: float) -> None:
+    offers = _parse(currency, price_per_hour=price).offers
     assert {o.price.currency for o in offers} == {currency.strip().upper()}
     assert all(o.notes == () for o in offers)
+
+
+def test_dollars_that_can_only_be_rupees_are_refused_whatever_the_answer_says() -> None:
+    with pytest.raises(ParseError, match=r"^currency: said to be USD, and 120 an hour"):
+        _parse("USD", price_per_hour=120)
 
 
 @pytest.mark.parametrize("currency", ["EUR", "", 5])

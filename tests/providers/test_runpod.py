@@ -158,7 +158,7 @@ def test_price_of_the_pod_is_never_taken_for_the_price_of_a_gpu() -> None:
     row = ROW | {"s8": {**IN_STOCK, "uninterruptablePrice": 21.52}}
     offer = _find(_parse(row), count=8)
     assert offer.price.amount == Decimal("3.0")
-    assert offer.notes == ("quote for this pod now is 21.52 USD/h, list price makes 24.0",)
+    assert offer.notes == ("when it was first seen, the quote for this pod was not the list price",)
 
 
 def test_pod_quote_that_agrees_with_the_list_price_needs_no_remark() -> None:
