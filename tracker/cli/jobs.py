@@ -13,6 +13,7 @@ from tracker.cli import completing, keeping, render
 from tracker.cli.cheapest import readable
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_USAGE, Exit
 from tracker.cli.options import Positive
+from tracker.cli.recompute import recompute
 from tracker.domain.job import Job, JobError, RuntimeEstimate
 from tracker.report.shapes.jobs import document, kind, listed_row
 
@@ -177,6 +178,9 @@ def measure(obj: dict[str, Any], /, job: str, **options: Any) -> None:
 
     app = App(obj["config"])
     render.say(record(app, _read(app, job), options))
+
+
+jobs.add_command(recompute)
 
 
 def _mistakes(app: App, file: str) -> list[str]:

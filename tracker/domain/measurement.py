@@ -14,6 +14,9 @@ from tracker.domain.job import MAX_HOURS, Basis, Job, RuntimeHours
 # Shares of a whole that a measurement may tell beside its hours, in percent.
 UTILISATIONS = ("gpu_percent", "vram_percent", "bandwidth_percent", "communication_percent")
 
+# What the hours of a job that come from a measurement name as their source.
+SOURCE = "gpucost jobs measure"
+
 _UNITS = ("tokens", "requests", "samples")
 
 
@@ -80,7 +83,7 @@ def with_measurements(job: Job, measurements: Iterable[Measurement]) -> Job:
         taken = _hours_now(one, job)
         if taken is not None:
             hours[one.gpu] = RuntimeHours(
-                taken, one.gpus, Basis.MEASURED, note=_note(one), source="gpucost jobs measure"
+                taken, one.gpus, Basis.MEASURED, note=_note(one), source=SOURCE
             )
     return replace(job, hours=MappingProxyType(hours))
 

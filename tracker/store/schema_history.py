@@ -129,7 +129,8 @@ floor_pack = Table(
 )
 
 job_estimate = Table(
-    # Which runtime a job was estimated at, by the version of what estimated it.
+    # Which runtime a job was estimated at, by the version of what estimated it. ``provenance``:
+    # how it came about; NULL where that was not kept yet.
     "job_estimate",
     metadata,
     _need("id", BigInteger, Identity(always=True), primary_key=True),
@@ -139,6 +140,7 @@ job_estimate = Table(
     _need("way", JSONB),
     _need("version", Text),
     _instant("recorded_at"),
+    Column("provenance", JSONB),
     UniqueConstraint("job_digest", "gpu_key", "machine_gpus", "version"),
 )
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 from tracker.domain.gpu import Catalogue
 from tracker.domain.job import Basis, Job, NoEstimate, RuntimeEstimate
 from tracker.report.costing import known_ways
+from tracker.report.history.provenance import NOTICED, provenance
 from tracker.store.job_estimates import RecordedEstimate
 from tracker.store.reads import StoredOffer
 
@@ -112,5 +113,6 @@ def estimates_now(
         key = offer.gpu_key, machine_gpus(job, offer)
         if key not in found and not offer.is_slice and offer.gpu_count >= 1:
             ways = plain_ways(known_ways(job, offer, catalogue))
-            found[key] = RecordedEstimate(*key, ways, "", now)
+            made = provenance(job, offer.gpu_key, catalogue, NOTICED)
+            found[key] = RecordedEstimate(*key, ways, "", now, made)
     return list(found.values())
