@@ -18,7 +18,7 @@ from typing import Any
 
 from providers.aws.instances import may_have_gpu
 from providers.aws.regions import apart
-from providers.aws.rows import PricedRow, Reading, Source, mapping, settle
+from providers.aws.rows import PricedRow, Reading, Source, mapping, settle, too_old
 from providers.aws.truncation import ends_early
 from tracker.provider import ParseError, Payload, load_json
 
@@ -99,8 +99,9 @@ def read_csv(payload: Payload) -> Reading:
         _take(row, reading, payload.url)
     if reading.problem is None and ends_early(skus):
         reading.problem = f"bulk list is cut off (its SKUs end at {skus[-1]})"
-    settle(reading, repeats_allowed=False)
-    return _checked(reading)
+    dates = (line for line in lines[:start] if line.startswith('"Publication Date",'))
+    published = next(dates, "").partition(",")[2].strip(' "\r')
+    return _checked(reading, published, payload)
 
 
 def read_json(payload: Payload) -> Reading:
@@ -123,11 +124,15 @@ def read_json(payload: Payload) -> Reading:
     for column, key in _ATTRIBUTES.items():
         if products and column in REQUIRED and key not in seen:
             raise ParseError(f"products.*.attributes.{key}", "missing in every product")
+    return _checked(reading, data.get("publicationDate"), payload)
+
+
+def _checked(reading: Reading, published: Any, payload: Payload) -> Reading:
+    if old := too_old(published, payload):
+        reading.problem = f"bulk list: {old}"
+        reading.rows.clear()
+        reading.regions.clear()
     settle(reading, repeats_allowed=False)
-    return _checked(reading)
-
-
-def _checked(reading: Reading) -> Reading:
     if not reading.regions and reading.problem is None:
         reading.problem = "bulk list without a single machine"
     return reading
@@ -166,6 +171,7 @@ def _json_prices(sku_terms: Any) -> Iterator[Row]:
                 yield {
                     "TermType": "OnDemand",
                     "Unit": str(dimension.get("unit") or ""),
+                    "StartingRange": str(dimension.get("beginRange") or ""),
                     "Currency": currency,
                     "PricePerUnit": str(amount),
                 }
@@ -225,5 +231,6 @@ _FILTER: tuple[tuple[str, Callable[[Row], bool]], ...] = (
     ("on an Outpost of one's own", lambda row: row.get("Location Type") == "AWS Outposts"),
     ("no on-demand term", _is_not("TermType", "OnDemand")),
     ("unit is not an hour", _is_not("Unit", "Hrs")),
+    ("price of a volume tier", lambda row: row.get("StartingRange", "") not in ("", "0")),
     ("currency is not USD", _is_not("Currency", "USD")),
 )  # fmt: skip

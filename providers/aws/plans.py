@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from providers.aws.instances import may_have_gpu
 from providers.aws.regions import apart
-from providers.aws.rows import Plan, PricedRow, Reading, Source, settle
+from providers.aws.rows import Plan, PricedRow, Reading, Source, settle, too_old
 from providers.aws.truncation import ends_early
 from tracker.provider import ParseError, Payload
 
@@ -86,7 +86,11 @@ def read(payload: Payload) -> Reading:
         reading.problem = f"savings plan list is cut off (its SKUs end at {skus[-1]})"
     if not skus:
         reading.problem = "savings plan list without a single row"
-    settle(reading, repeats_allowed=False)
+    dates = (line for line in lines[:start] if line.startswith("Publication Date,"))
+    if old := too_old(next(dates, "").partition(",")[2], payload):
+        reading.problem = f"savings plan list: {old}"
+        reading.rows.clear()
+    settle(reading, repeats_allowed=True)
     return reading
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import IntEnum
 from typing import Any, Literal
 
-from tracker.provider import Market, ParseError, Rejected, parse_decimal
+from tracker.provider import Market, ParseError, Payload, Rejected, parse_decimal
 
 MAX_SAMPLE = 200
+MAX_AGE = timedelta(days=365)
 HOURS_PER_YEAR = 8760  # of a term: 365 days, as the EC2 API has them (31,536,000 seconds)
 
 
@@ -107,6 +109,23 @@ class Reading:
             self.reject("price is not above zero", *sample, raw)
             return None
         return amount
+
+
+def too_old(published: Any, payload: Payload) -> str | None:
+    """What to say of a file that a poll got and that is older than MAX_AGE; None of any other.
+
+    AWS publishes its lists anew every few days or weeks. A copy that is left over somewhere else
+    goes on answering. *published* is the file's own date; without one there is nothing to say, nor
+    of a file that is parsed by hand.
+    """
+    try:
+        moment = datetime.fromisoformat(published)
+        moment = moment.replace(tzinfo=moment.tzinfo or UTC)
+    except (TypeError, ValueError):
+        return None
+    if not payload.url or payload.fetched_at - moment <= MAX_AGE:
+        return None
+    return f"it was published on {moment:%Y-%m-%d}: too old to be used"
 
 
 def mapping(value: Any, name: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 
 from providers.aws.instances import may_have_gpu
 from providers.aws.regions import code_of
-from providers.aws.rows import PricedRow, Reading, Source, mapping, settle
+from providers.aws.rows import PricedRow, Reading, Source, mapping, settle, too_old
 from tracker.provider import ParseError, Payload, load_json
 
 PATH = "/pricing/2.0/meteredUnitMaps/ec2/USD/current/ec2-ondemand-without-sec-sel"
@@ -46,6 +46,12 @@ def read(payload: Payload) -> Reading:
             _take(label, row, location, region, reading, payload.url)
     if not total:
         reading.problem = "small feed without a single row"
+    manifest = data.get("manifest")
+    published = manifest.get("hawkFilePublicationDate") if isinstance(manifest, dict) else None
+    if old := too_old(published, payload):
+        reading.problem = f"small feed of {location_of(payload.url) or 'a region'}: {old}"
+        reading.rows.clear()
+        reading.regions.clear()
     settle(reading, repeats_allowed=True)
     return reading
 

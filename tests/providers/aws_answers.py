@@ -117,6 +117,7 @@ def bulk_csv(*rows: dict[str, str]) -> bytes:
              "License Model": "No License required", "operation": "RunInstances",
              "CapacityStatus": "Used", "MarketOption": "OnDemand", "Pre Installed S/W": "NA",
              "Region Code": "us-east-1", "Instance Type": "p5.48xlarge",
+             "usageType": "", "Location Type": "AWS Region", "StartingRange": "0",
              "PricePerUnit": "55.2"}  # fmt: skip
     out = io.StringIO()
     writer = csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\r\n")

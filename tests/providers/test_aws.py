@@ -21,6 +21,9 @@ from tests.providers.aws_answers import (
     small,
     spot,
 )
+from tests.support.catalogue import catalogue
+from tracker.domain.normalize import normalise
+from tracker.domain.offer import Offer
 from tracker.provider import Market, PriceKind, PriceUnit
 
 # What an offer says
@@ -224,6 +227,24 @@ def test_a_location_without_a_code_is_not_guessed() -> None:
 def test_samples_are_short() -> None:
     parsed = parse([payload(small(machine("p5.48xlarge", "x" * 5000), machine("g6.xlarge", "1")))])
     assert len(parsed.rejected[0].sample) <= 200
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu", "count"),
+    [("p3dn.24xlarge", "V100-SXM-32GB", "8"), ("p4d.24xlarge", "A100-SXM-40GB", "8"),
+     ("p4de.24xlarge", "A100-SXM-80GB", "8"), ("p5.4xlarge", "H100-SXM-80GB", "1"),
+     ("p5.48xlarge", "H100-SXM-80GB", "8"), ("p5e.48xlarge", "H200-SXM-141GB", "8"),
+     ("p5en.48xlarge", "H200-SXM-141GB", "8"), ("p6-b200.48xlarge", "B200-SXM-180GB", "8"),
+     ("g5.xlarge", "A10G-24GB", "1"), ("g5.48xlarge", "A10G-24GB", "8"),
+     ("g6.xlarge", "L4-24GB", "1"), ("g6e.xlarge", "L40S-48GB", "1"),
+     ("g6e.48xlarge", "L40S-48GB", "8"), ("g6f.large", "L4-SLICE", "0.125"),
+     ("g6f.4xlarge", "L4-SLICE", "0.5"), ("g7e.2xlarge", "RTXPRO6000-SERVER-96GB", "1")],
+)  # fmt: skip
+def test_which_gpu_a_machine_has(name: str, gpu: str, count: str) -> None:
+    (listed,) = parse([payload(small(machine(name, "20")))]).offers
+    offer = normalise("aws", listed, catalogue(), {})
+    assert isinstance(offer, Offer)
+    assert (offer.gpu.key, offer.listed.gpu_count) == (gpu, Decimal(count))
 
 
 # The table of types, and the facts

@@ -35,12 +35,27 @@ def test_bulk_columns_go_by_name_and_lines_may_end_either_way() -> None:
      ("MarketOption", ""), ("PricePerUnit", "0.0000000000"),
      ("License Model", "Bring your own license"), ("operation", "RunInstances:0002"),
      ("Product Family", "Dedicated Host"), ("Region Code", ""),
-     ("Region Code", "cn-north-1-pkx-1")],
+     ("Region Code", "cn-north-1-pkx-1"), ("Region Code", "us-gov-west-1"),
+     ("Region Code", "us-iso-east-1"), ("Region Code", "eusc-de-east-1"),
+     ("usageType", "UnusedBox:p5.48xlarge"), ("usageType", "USE2-HostBoxUsage:p5.48xlarge"),
+     ("usageType", "DedicatedUsage:p5.48xlarge"), ("usageType", "Reservation:p5.48xlarge"),
+     ("usageType", "BoxUsage:p5.4xlarge"), ("Location Type", "AWS Outposts"),
+     ("StartingRange", "744")],
 )  # fmt: skip
 def test_every_condition_of_the_bulk_filter_must_hold(column: str, value: str) -> None:
     parsed = parse([payload(bulk_csv({column: value}, {"Instance Type": "g6.xlarge"}))])
     assert list(by_id(parsed)) == ["us-east-1/g6.xlarge/on_demand"]
     assert len(parsed.rejected) == 1
+
+
+@pytest.mark.parametrize(
+    ("region", "usage"),
+    [("us-east-1", "BoxUsage:p5.48xlarge"), ("us-east-2", "USE2-BoxUsage:p5.48xlarge"),
+     ("us-west-2-lax-1", "USW2-LAX1-BoxUsage:p5.48xlarge")],
+)  # fmt: skip
+def test_an_hour_of_a_machine_is_one_in_every_region(region: str, usage: str) -> None:
+    row = {"Region Code": region, "usageType": usage, "Location Type": "AWS Local Zone"}
+    assert list(by_id(parse([payload(bulk_csv(row))]))) == [f"{region}/p5.48xlarge/on_demand"]
 
 
 def test_a_second_bulk_row_for_a_type_leaves_none_even_at_the_same_price() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from decimal import Decimal
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from providers.aws import parse
 from providers.aws.instances import instance_types
+from providers.aws.smallfeed import PATH
 from tests.providers.aws_answers import (
     SPOT_URL,
     bulk_csv,
@@ -19,6 +21,7 @@ from tests.providers.aws_answers import (
     fixture,
     machine,
     payload,
+    plans_csv,
     reasons,
     small,
     spot,
@@ -63,6 +66,39 @@ def test_a_frozen_spot_feed_gives_no_price_in_a_poll_but_can_be_looked_at_by_han
     assert len(parse([payload(old)]).offers) == 2
     assert len(parse([payload(spot([("p6-b200.48xlarge", "N/A*"), ("g6.xlarge", "1")]), SPOT_URL)])
                .offers) == 1  # fmt: skip
+
+
+_OLD, _NEW = "2025-11-19T00:00:00Z", "2025-11-21T00:00:00Z"  # NOW is 2026-11-20
+
+
+def _published(body: bytes, date: str) -> bytes:
+    """A list in CSV with this date in its preamble."""
+    quote = b'"' if body.startswith(b'"') else b""
+    line = quote + b"Publication Date" + quote + b"," + quote + date.encode() + quote + b"\n"
+    first, _, rest = body.partition(b"\n")
+    return first + b"\n" + line + rest
+
+
+@pytest.mark.parametrize(
+    ("body", "url"),
+    [(small(machine("g6.xlarge", "0.8")), f"https://feed.test{PATH}/x/Linux/index.json"),
+     (bulk_csv({}), "https://pricing.test/offers/v1.0/aws/AmazonEC2/1/us-east-1/index.csv"),
+     (plans_csv({}), "https://pricing.test/v1.0/aws/AWSComputeSavingsPlan/1/x/index.csv")],
+)  # fmt: skip
+def test_a_copy_left_over_from_a_year_ago_gives_no_price_in_a_poll(body: Any, url: str) -> None:
+    def dated(date: str) -> Any:
+        if isinstance(body, bytes):
+            return _published(body, date)
+        return body | {"manifest": {"hawkFilePublicationDate": date}}
+
+    old = parse([payload(dated(_OLD), url)])
+    assert not old.offers
+    assert "published on 2025-11-19: too old to be used" in str(old.incomplete_reason)
+    assert len(parse([payload(dated(_OLD))]).offers) == 1, "one may look at it by hand"
+    for date in (_NEW, "yesterday", "2026-11-18"):
+        parsed = parse([payload(dated(date), url)])
+        assert len(parsed.offers) == 1
+        assert parsed.complete
 
 
 @pytest.mark.parametrize("body", [small(), {"manifest": {}, "regions": {}}, bulk_csv()])
@@ -133,6 +169,46 @@ def test_every_price_above_zero_comes_out_exactly(prices: dict[str, Decimal]) ->
 
 
 # Recorded answers
+
+
+def test_the_table_of_types_is_the_one_that_was_gathered() -> None:
+    if not SHARED.exists():
+        pytest.skip(NO_SHARED)
+    text = (SHARED / "providers" / "instance_gpus.csv").read_text("utf-8")
+    rows = csv.DictReader(text.splitlines())
+    seen = 0
+    for row in (row for row in rows if row["provider"] == "aws"):
+        ours = instance_types()[row["instance_type"]]
+        if ours.gpu_count is None:
+            continue
+        seen += 1
+        columns = "gpu_count", "vram_gb_per_gpu", "vcpus", "ram_gb"
+        assert [Decimal(row[name]) for name in columns] == [
+            ours.gpu_count, ours.vram_gb, ours.vcpus, ours.ram_gib,
+        ], ours.name  # fmt: skip
+        assert ours.gpu.replace(" ", "").startswith(row["gpu"]) or row["gpu"] == "V520"
+        assert (ours.form_factor == "SXM") is row["gpu_variant"].startswith("SXM")
+    assert seen == len(instance_types()) - 1
+
+
+def test_the_table_of_types_is_what_ec2_says_of_them() -> None:
+    if not RECORDED.exists():
+        pytest.skip(NO_SHARED)
+    said = json.loads((RECORDED / "describe_instance_types_gpu.json").read_bytes())["InstanceTypes"]
+    assert len(said) >= 8
+    for one in said:
+        row, gpu = instance_types()[one["InstanceType"]], one["GpuInfo"]["Gpus"][0]
+        # A part of a card has Count 0 or 1 and its size beside it.
+        size = Decimal(str(gpu.get("GpuPartitionSize", 1)))
+        assert row.gpu_count == (size if size < 1 else gpu["Count"]), row.name
+        whole_mib = Decimal(gpu["MemoryInfo"]["SizeInMiB"]) / min(size, 1)
+        assert row.vram_gb is not None
+        # Nominal GB are GiB for some cards and 10^9 bytes for others, and less is usable.
+        assert Decimal("0.92") < whole_mib * 2**20 / (row.vram_gb * 10**9) < Decimal("1.08"), row
+        assert row.vcpus == one["VCpuInfo"]["DefaultVCpus"], row.name
+        assert row.ram_gib == Decimal(one["MemoryInfo"]["SizeInMiB"]) / 1024, row.name
+        if disk := one.get("InstanceStorageInfo"):
+            assert row.disk_gb == disk["TotalSizeInGB"], row.name
 
 
 def recorded(name: str) -> Parsed:
