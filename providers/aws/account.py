@@ -8,14 +8,15 @@ name accounts and users. The permission needed is ``ec2:DescribeSpotPriceHistory
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import json
 import logging
 import os
+import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -90,48 +91,95 @@ async def spot_by_zone(
 
     *clients* makes an EC2 client for a region; it is called in threads, never in two at once.
     """
+    regions = list(dict.fromkeys(regions))
     if clients is None and not installed():
         return [_failed(region, NOT_INSTALLED) for region in regions]
-    lock = threading.Lock()
+    make, lock = clients or _Clients(), threading.Lock()
     ends_at = time.monotonic() + total_seconds
-    pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="aws-spot")
-    loop = asyncio.get_running_loop()
-    try:
-        make = await loop.run_in_executor(pool, _boto3_clients) if clients is None else clients
-        asked = [loop.run_in_executor(pool, _ask, r, make, lock, ends_at) for r in regions]
-        if asked:
-            await asyncio.wait(asked, timeout=total_seconds)
-        return [
-            future.result() if future.done() else _failed(region, TIMED_OUT)
-            for region, future in zip(regions, asked, strict=True)
-        ]
-    except NoCredentials:
-        return [_failed(region, NO_CREDENTIALS) for region in regions]
-    except Exception as error:  # a profile that is not there, a session that has run out
-        return [_failed(region, *_code_of(error)) for region in regions]
-    finally:
-        # Not waited for: a request on its way ends by its own time limit.
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _boto3_clients() -> Clients:
-    """Makes clients with what boto3 finds. Raises NoCredentials, or a botocore error."""
-    # At debug level botocore logs what it signs, a session's token included.
-    for name in ("botocore", "boto3", "urllib3"):
-        if logging.getLogger(name).getEffectiveLevel() < logging.WARNING:
-            logging.getLogger(name).setLevel(logging.WARNING)
-    import boto3
-    from botocore.config import Config
-
-    session = boto3.Session()
-    if session.get_credentials() is None:
-        raise NoCredentials
-    bounds = Config(
-        connect_timeout=_CONNECT_SECONDS,
-        read_timeout=_READ_SECONDS,
-        retries={"total_max_attempts": _ATTEMPTS, "mode": "standard"},
+    found = await _side_by_side(
+        lambda region: _ask(region, make, lock, ends_at), regions, total_seconds
     )
-    return lambda region: session.client("ec2", region_name=region, config=bounds)
+    return [found.get(region) or _failed(region, TIMED_OUT) for region in regions]
+
+
+async def _side_by_side(
+    work: Callable[[str], Payload], regions: Sequence[str], seconds: float
+) -> dict[str, Payload]:
+    """What *work* gives for each region, as far as it is done within *seconds*.
+
+    In daemon threads: a request that hangs keeps neither the poll nor the program from ending.
+    """
+    loop = asyncio.get_running_loop()
+    found: dict[str, Payload] = {}
+    finished = asyncio.Event()
+    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
+    for region in regions:
+        waiting.put(region)
+
+    def take(region: str, payload: Payload) -> None:
+        found[region] = payload
+        if len(found) == len(regions):
+            finished.set()
+
+    def run() -> None:
+        with contextlib.suppress(queue.Empty, RuntimeError):  # all done, or nobody waits any more
+            while True:
+                region = waiting.get_nowait()
+                loop.call_soon_threadsafe(take, region, work(region))
+
+    for _ in range(min(_AT_ONCE, len(regions))):
+        threading.Thread(target=run, name="aws-spot", daemon=True).start()
+    try:
+        async with asyncio.timeout(seconds if regions else 0):
+            await finished.wait()
+    except TimeoutError:
+        pass
+    finally:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                waiting.get_nowait()
+    return found
+
+
+class _Clients:
+    """EC2 clients of one session, with what boto3 finds; what it does not find is looked for once.
+
+    Raises NoCredentials, or what boto3 raises.
+    """
+
+    def __init__(self) -> None:
+        self._session: Any = None
+        self._bounds: Any = None
+        self._error: Exception | None = None
+
+    def __call__(self, region: str) -> Any:
+        if self._error is not None:
+            raise self._error
+        if self._session is None:
+            try:
+                self._begin()
+            except Exception as error:  # a profile that is not there, a file that is not one
+                self._error = error
+                raise
+        return self._session.client("ec2", region_name=region, config=self._bounds)
+
+    def _begin(self) -> None:
+        # At debug level botocore logs what it signs, a session's token included.
+        for name in ("botocore", "boto3", "urllib3"):
+            if logging.getLogger(name).getEffectiveLevel() < logging.WARNING:
+                logging.getLogger(name).setLevel(logging.WARNING)
+        import boto3
+        from botocore.config import Config
+
+        session = boto3.Session()
+        if session.get_credentials() is None:
+            raise NoCredentials
+        self._session = session
+        self._bounds = Config(
+            connect_timeout=_CONNECT_SECONDS,
+            read_timeout=_READ_SECONDS,
+            retries={"total_max_attempts": _ATTEMPTS, "mode": "standard"},
+        )
 
 
 def _ask(region: str, clients: Clients, lock: threading.Lock, ends_at: float) -> Payload:

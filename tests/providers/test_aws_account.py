@@ -185,8 +185,13 @@ def test_a_region_that_does_not_answer_holds_nobody_up() -> None:
             lambda region: Stuck() if region == "us-east-1" else good,
             "us-east-1", "us-east-2", total_seconds=1,
         )  # fmt: skip
+        threads = [thread for thread in threading.enumerate() if thread.name == "aws-spot"]
+        assert threads
+        assert all(thread.daemon for thread in threads), "or the program would not end"
     finally:
         over.set()
+    for thread in threads:
+        thread.join(10)  # whose answer nobody waits for: that is no error either
     assert error_code(failed) == account.TIMED_OUT
     assert len(parse([answered]).offers) == 1
 
