@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from providers.aws import account, parse
-from tests.providers.aws_answers import by_id, failed_zones, zone_row, zones
+from providers.aws import AwsConfig, account, parse, provider
+from tests.providers.aws_answers import by_id, failed_zones, fixture, identity, zone_row, zones
 from tests.providers.test_aws_fetch import PLANS, aws, gone, poll
+from tests.support.replay import ReplayServer
+from tracker.http import HostGate, make_client
 from tracker.provider import Payload
+from tracker.settings import Settings
 
 # Savings plans
 
@@ -47,6 +52,28 @@ def test_a_list_of_plans_that_fails_makes_the_poll_incomplete() -> None:
     parsed = parse(poll(http, savings_plan_regions=["us-east-1"], regions=["us-east-1"]))
     assert {offer.market for offer in parsed.offers} == {"on_demand", "spot"}
     assert str(parsed.incomplete_reason).startswith("savings plan list not read: HTTP 503")
+
+
+def test_lists_streamed_from_a_server_give_the_offers_of_the_recording() -> None:
+    recorded = fixture("savings_plans")
+    with ReplayServer() as server:
+        server.replay(recorded)
+        config = AwsConfig(
+            regions=("us-east-1",), spot=False, bulk_url=server.url, small_feed_url=server.url,
+            savings_plan_regions=("us-east-1", "ap-northeast-1"),
+        )  # fmt: skip
+        settings = Settings(data_dir=Path("/nowhere"), http={"attempts": 1})
+
+        async def run() -> list[Payload]:
+            async with make_client(provider, config, settings, gate=HostGate()) as client:
+                return list(await provider.fetch(client, config))
+
+        payloads = asyncio.run(run())
+    assert sum(len(kept.body) for kept in payloads) < sum(len(whole.body) for whole in recorded)
+    fetched, whole = parse(payloads), parse(recorded)
+    assert fetched.complete
+    assert [identity(o) for o in fetched.offers] == [identity(o) for o in whole.offers]
+    assert [o.price for o in fetched.offers] == [o.price for o in whole.offers]
 
 
 # Spot prices by zone
