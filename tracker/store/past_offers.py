@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -25,13 +25,21 @@ def offers_by_id(connection: Connection, ids: Collection[int]) -> dict[int, Stor
 
     Their prices are 0 and stand for none, and what history does not keep is unknown.
     """
+    return {o.offer_id: o for o in _identities(connection, "id = ANY (%(of)s)", list(ids))}
+
+
+def offers_by_key(connection: Connection, keys: Collection[bytes]) -> dict[bytes, StoredOffer]:
+    """Those of *keys* that were ever offered at an accepted price, as ``offers_by_id`` has them."""
+    return {o.key: o for o in _identities(connection, "key = ANY (%(of)s)", list(keys))}
+
+
+def _identities(connection: Connection, which: str, of: list[Any]) -> Iterator[StoredOffer]:
     known_by = sellers_by_id(connection)
     columns = ", ".join(("id", "key", *IDENTITY))
-    found = {}
     for id_, key, *identity, source_id, seller_id in fetch(
         connection,
-        f"SELECT {columns}, source_id, seller_id FROM offer WHERE id = ANY (%(ids)s)",
-        {"ids": list(ids)},
+        f"SELECT {columns}, source_id, seller_id FROM offer WHERE {which}",
+        {"of": of},
     ):
         source, seller = known_by[source_id], known_by[seller_id]
         told = told_by(source, seller)
@@ -39,8 +47,7 @@ def offers_by_id(connection: Connection, ids: Collection[int]) -> dict[int, Stor
             "offer_id": id_, "key": key, "provider": seller.slug, "source": source.slug,
             "marketplace": told.marketplace, "default_tiers": told.default_tiers,
         }  # fmt: skip
-        found[id_] = StoredOffer(**fields)
-    return found
+        yield StoredOffer(**fields)
 
 
 def native_prices(

@@ -14,8 +14,10 @@ from tracker.report.filters import STALE, known_at, nothing_left
 from tracker.report.shapes import goals, texts, words
 from tracker.report.shapes.rows import ref
 from tracker.report.shapes.units import lines as unit_lines
+from tracker.web.pages import sorting
 from tracker.web.pages.fields import job_fields
 from tracker.web.pages.site import Asked, Empty, PageKind
+from tracker.web.pages.sorting import Column, heads, in_order
 
 if TYPE_CHECKING:
     from tracker.app.root import App
@@ -57,17 +59,21 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
         "formats": [
             (form.upper(), address.form(site.api, "cheapest", form)) for form in ("json", "csv")
         ],
-        "rows": [], "others": [], "sentence": None, "remarks": [], "excluded": [], "footer": None,
+        "own": list(address.own.items()), "rows": [], "others": [], "sentence": None,
+        "remarks": [], "excluded": [], "footer": None,
     }  # fmt: skip
     question = Question.parsed("cheapest", address.question)
     report = site.answers.cheapest(question)
     app = site.answers.app
     shown = {row.offer.key for row in report.rows}
     others = [row for row in report.best_by_gpu if row.offer.key not in shown]
+    columns = _columns(report.now)
+    # Of all GPUs there are nobody asked for each.
+    others = in_order(address, columns, others if report.filters.gpus else ())
     values |= {
-        "rows": list(_rows(report.rows, report, app)),
-        # Of all GPUs there are nobody asked for each.
-        "others": list(_rows(others if report.filters.gpus else (), report, app)),
+        "heads": heads(address, columns, "ranking"),
+        "rows": list(_rows(in_order(address, columns, report.rows), report, app)),
+        "others": list(_rows(others, report, app)),
         "sentence": words.sentence(report) if report.rows else None,
         "ranking": goals.ranking(report.goal),
         "remarks": [*goals.unbeaten(report), *words.remarks(report)],
@@ -86,7 +92,29 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
         values["empty"] = _nothing(report)
 
 
-CHEAPEST = PageKind("/", "Cheapest", "cheapest", "cheapest.html", fill, {})
+CHEAPEST = PageKind("/", "Cheapest", "cheapest", "cheapest.html", fill, sorting.OWN)
+
+_STOCK = {"yes": 0, "unknown": 1, "no": 2}
+
+
+def _columns(now: datetime) -> list[Column]:
+    """The columns of the ranking, of ``Row``."""
+    return [
+        Column("rank", "Rank", lambda r: r.rank or None, number=True),
+        Column("gpu", "GPU", lambda r: r.offer.gpu_key),
+        Column("provider", "Provider", lambda r: r.offer.provider),
+        Column("region", "Region", lambda r: r.offer.region),
+        Column("tier", "Tier", lambda r: r.offer.tier),
+        Column("market", "Market", lambda r: r.offer.market),
+        Column("gpus", "GPUs", lambda r: r.offer.gpu_count * r.bill.machines, number=True),
+        Column("price", "$/GPU-h", lambda r: r.bill.price.usd / r.bill.gpu_count, number=True),
+        Column("hours", "Hours", lambda r: r.bill.runtime_hours, number=True),
+        Column("cost", "Job, $", lambda r: r.bill.at_least_usd, number=True),
+        Column("age", "Age", lambda r: now - known_at(r.offer), number=True),
+        Column("stock", "Stock", lambda r: _STOCK[r.offer.availability]),
+        Column("memory", "Memory", lambda r: r.offer.vram_gb, number=True),
+        Column("bill", "Bill"),
+    ]
 
 
 def _nothing(report: CheapestReport) -> Empty:

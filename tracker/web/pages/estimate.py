@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracker.app.answers import EstimateReport, Question
@@ -11,8 +12,10 @@ from tracker.app.asked import BadQuestion
 from tracker.domain.job import NoEstimate, RuntimeEstimate
 from tracker.report.shapes import texts, words
 from tracker.report.shapes.estimated import remarks, worked_out
+from tracker.web.pages import sorting
 from tracker.web.pages.addresses import Address
 from tracker.web.pages.site import Asked, PageKind
+from tracker.web.pages.sorting import Column, heads, in_order
 
 if TYPE_CHECKING:
     from tracker.domain.job import Job
@@ -33,7 +36,7 @@ _LABELS = {
     "output_tokens": "Tokens out, a request", "requests": "Requests",
 }  # fmt: skip
 _PRECISIONS = ("bf16", "fp16", "fp8", "int8", "int4", "tf32", "fp32")
-OWN = dict.fromkeys(_LABELS, "")
+OWN = dict.fromkeys(_LABELS, "") | sorting.OWN
 
 
 class Field(NamedTuple):
@@ -65,7 +68,7 @@ class Shown(NamedTuple):
 def fill(asked: Asked, values: dict[str, Any]) -> None:
     """The values of the template."""
     site, address = asked
-    described = bool(address.own)
+    described = any(name in address.own for name in _LABELS)
     values |= {
         "fields": list(_fields(asked)), "gpu": address.value("gpu"), "gpus": address.value("gpus"),
         "rows": [], "without": [], "remarks": [], "path": [], "first": None, "file": None,
@@ -83,7 +86,7 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
         values["file"] = text.splitlines()
         job = _read(asked, text)
     report = site.answers.estimate(question, job)
-    values |= _shown(report) | {"as_of": question.now}
+    values |= _shown(report, address) | {"as_of": question.now}
 
 
 ESTIMATE = PageKind("/estimate", "Estimate", "estimate", "estimate.html", fill, OWN)
@@ -105,7 +108,7 @@ def _fields(asked: Asked) -> Iterator[Field]:
 
 def _job_file(address: Address) -> str:
     """The job that the fields describe, as a job file. Raises BadQuestion."""
-    own = {name: text.strip() for name, text in address.own.items()}
+    own = {name: text.strip() for name, text in address.own.items() if name in _LABELS}
     for name, text in own.items():
         if len(text) > MAX_TEXT or not text.isprintable():
             raise BadQuestion(name, f"is no text of at most {MAX_TEXT} characters")
@@ -147,7 +150,7 @@ def _read(asked: Asked, text: str) -> Job:
     return described_job(text, asked.site.answers.app)
 
 
-def _shown(report: EstimateReport) -> dict[str, Any]:
+def _shown(report: EstimateReport, address: Address) -> dict[str, Any]:
     job = report.job
     fits = [on for on in report.found if isinstance(on.hours, RuntimeEstimate)]
     first = fits[0] if fits else None
@@ -155,7 +158,12 @@ def _shown(report: EstimateReport) -> dict[str, Any]:
     return {
         "job": job.title or job.name,
         "sentence": _sentence(fits),
-        "rows": [_row(on, on.hours) for on in fits if isinstance(on.hours, RuntimeEstimate)],
+        "heads": heads(address, _COLUMNS, "on-each"), "sorted": sorting.SORT in address.own,
+        "rows": [
+            _row(on, on.hours)
+            for on in in_order(address, _COLUMNS, fits)
+            if isinstance(on.hours, RuntimeEstimate)
+        ],
         "without": [
             (on.gpu, on.hours.reason) for on in report.found if isinstance(on.hours, NoEstimate)
         ],
@@ -166,6 +174,29 @@ def _shown(report: EstimateReport) -> dict[str, Any]:
         ],
         "notes": [] if made is None else list(made.notes),
     }  # fmt: skip
+
+
+def _priced(on: OnGpu) -> Decimal | None:
+    return None if on.row is None else on.row.bill.at_least_usd
+
+
+def _memory(on: OnGpu) -> float | None:
+    made = worked_out(on)
+    return float(made.memory.total) if made is not None and made.memory else None
+
+
+_COLUMNS = (
+    Column("gpu", "GPU", lambda on: on.gpu),
+    Column("gpus", "GPUs", lambda on: on.gpus, number=True),
+    Column("hours", "Hours", lambda on: on.hours.hours, number=True),
+    Column("basis", "Rests on", lambda on: str(on.hours.basis)),
+    Column("bound", "Bound by"),
+    Column("memory", "GiB/GPU", _memory, number=True),
+    Column("price", "$/GPU-h", lambda on: on.row and on.row.bill.price.usd / on.row.bill.gpu_count,
+           number=True),
+    Column("cost", "Job, $", _priced, number=True),
+    Column("provider", "Provider", lambda on: on.row and on.row.offer.provider),
+)  # fmt: skip
 
 
 def _sentence(fits: Sequence[OnGpu]) -> str | None:

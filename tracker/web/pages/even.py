@@ -12,10 +12,12 @@ from tracker.app.asked import BadQuestion
 from tracker.report.shapes import compared as shape
 from tracker.report.shapes import texts
 from tracker.report.shapes import versus as versus_shape
+from tracker.web.pages import sorting
 from tracker.web.pages.addresses import Address, Pairs
 from tracker.web.pages.fields import job_fields
 from tracker.web.pages.plane import Bound, plane
 from tracker.web.pages.site import Asked, Empty, PageKind
+from tracker.web.pages.sorting import Column, heads, in_order
 
 if TYPE_CHECKING:
     from tracker.report.cheapest import Row
@@ -76,7 +78,7 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
             pairs = _at_speed_up(report.compared, _comparable(address), wanted)
             report = site.answers.compare(Question.parsed("compare", pairs))
     values |= _now(report, wanted if values["what_if"] else None)
-    values |= _past(over_time)
+    values |= _past(over_time, address)
     if report.compared is not None:
         points = _trail(over_time, report.left.now)
         values["trail"] = points
@@ -90,7 +92,9 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
         )
 
 
-EVEN = PageKind("/break-even", "Break-even", "versus", "even.html", fill, {"speed_up": ""})
+EVEN = PageKind(
+    "/break-even", "Break-even", "versus", "even.html", fill, {"speed_up": "", **sorting.OWN}
+)
 
 
 def _with_pair(address: Address) -> Address:
@@ -107,7 +111,14 @@ def _comparable(address: Address) -> list[tuple[str, str]]:
 
 def _formats(asked: Asked, address: Address) -> list[tuple[str, str]]:
     now = address._replace(question=_comparable(address))
-    return [(form.upper(), now.form(asked.site.api, "compare", form)) for form in ("json", "csv")]
+    forms = ("json", "csv")
+    return [
+        *((form.upper(), now.form(asked.site.api, "compare", form)) for form in forms),
+        *(
+            (f"{form.upper()} over time", address.form(asked.site.api, "versus", form))
+            for form in forms
+        ),
+    ]
 
 
 # --- now --------------------------------------------------------------------------------------
@@ -195,14 +206,32 @@ def _at_speed_up(c: Compared, pairs: Pairs, speed_up: Decimal) -> list[tuple[str
 # --- over time --------------------------------------------------------------------------------
 
 
-def _past(found: Versus) -> dict[str, Any]:
+def _past(found: Versus, address: Address) -> dict[str, Any]:
     steps = list(_joined(found.steps))
-    shown = steps[-MOST_STEPS:]
+    columns = _columns(found)
+    shown = in_order(address, columns, steps[-MOST_STEPS:])
     lines = [] if not found.steps else list(versus_shape.lines(found))
     return {
         "steps": [_step(found, *one) for one in shown], "more": len(steps) - len(shown),
-        "lines": lines, "past_remarks": list(versus_shape.remarks(found)),
+        "heads": heads(address, columns, "every"), "lines": lines,
+        "past_remarks": list(versus_shape.remarks(found)),
     }  # fmt: skip
+
+
+def _columns(found: Versus) -> list[Column]:
+    """The columns of the steps, of what ``_joined`` gives."""
+    left, right = found.left, found.right
+    price = f"{left}, $/GPU-h"
+    return [
+        Column("from", "From (UTC)", lambda one: one[0]),
+        Column("until", "Until (UTC)", lambda one: one[1]),
+        Column("cheaper", "Cheaper", lambda one: str(one[2].side)),
+        Column("left", f"Job on {left}", lambda one: one[2].left.usd, number=True),
+        Column("right", f"Job on {right}", lambda one: one[2].right.usd, number=True),
+        Column("ratio", "Ratio", lambda one: one[2].ratio, number=True),
+        Column("price", price, lambda one: one[2].left.cost.price_usd_per_gpu_hour, number=True),
+        Column("even", "Break-even, $/GPU-h", lambda one: one[2].break_even_usd, number=True),
+    ]
 
 
 def _joined(steps: Sequence[Even]) -> Iterator[tuple[datetime, datetime, Even]]:

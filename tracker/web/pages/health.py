@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -11,6 +11,7 @@ from tracker.app.answers import Question
 from tracker.app.root import NothingRecorded
 from tracker.report.shapes import texts
 from tracker.web.pages.site import Asked, Empty, PageKind
+from tracker.web.pages.sorting import OWN, Column, heads, in_order
 
 EVENTS_SINCE = timedelta(days=30)
 MOST_EVENTS = 200
@@ -27,18 +28,26 @@ def _formats(asked: Asked, name: str) -> list[tuple[str, str]]:
 
 def fill_providers(asked: Asked, values: dict[str, Any]) -> None:
     """How each provider stands."""
-    values |= {"formats": _formats(asked, "providers"), "rows": [], "never": [], "remark": None}
+    values |= {
+        "formats": _formats(asked, "providers"), "rows": [], "never": [], "remark": None,
+        "held": [],
+    }  # fmt: skip
     question = Question.parsed("providers", asked.address.question)
     report = asked.site.answers.providers(question)
     every = report.rows()
-    rows = [_provider(row, report.now) for row in every if row["provider"] not in report.never]
+    asked_ones = [row for row in every if row["provider"] not in report.never]
+    asked_ones = in_order(asked.address, _PROVIDER_COLUMNS, asked_ones)
+    rows = [_provider(row, report.now) for row in asked_ones]
     # Settings are the user's: what is wrong with them may quote one.
     never = [
         (row["provider"], asked.site.answers.app.redactor(row["problem"] or "not asked yet"))
         for row in every
         if row["provider"] in report.never
     ]
-    values |= {"rows": rows, "never": never, "as_of": report.now}
+    values |= {
+        "rows": rows, "never": never, "as_of": report.now,
+        "heads": heads(asked.address, _PROVIDER_COLUMNS, "each"), **_held(asked),
+    }  # fmt: skip
     late = [row["provider"] for row in rows if row["stale"]]
     values["remark"] = (
         f"Stale: {', '.join(late)}. Ask again with gpucost poll; gpucost doctor looks why."
@@ -49,18 +58,48 @@ def fill_providers(asked: Asked, values: dict[str, Any]) -> None:
         values["empty"] = Empty("No provider was asked yet:", ("gpucost poll", "gpucost daemon"))
 
 
+def _due(row: Mapping[str, Any]) -> datetime | None:
+    every, last = row.get("every_seconds"), row["last_ok_at"]
+    return last + timedelta(seconds=every) if last is not None and every else None
+
+
+_PROVIDER_COLUMNS = (
+    Column("provider", "Provider", lambda r: r["provider"]),
+    Column("state", "State", lambda r: _state(r)),
+    Column("age", "Age", lambda r: r["age_seconds"], number=True),
+    Column("last", "Last answer (UTC)", lambda r: r["last_ok_at"]),
+    Column("due", "Next due (UTC)", _due),
+    Column("every", "Every", lambda r: r.get("every_seconds"), number=True),
+    Column("offers", "Offers", lambda r: r["offers"], number=True),
+    Column("held", "Held back", lambda r: r["quarantined"], number=True),
+    Column("rejected", "Rejected", lambda r: r["rejected"], number=True),
+    Column("unknown", "Unknown GPUs", lambda r: r["unmapped"], number=True),
+    Column("failures", "Failures in a row", lambda r: r["consecutive_failures"], number=True),
+)
+
+
+def _held(asked: Asked) -> dict[str, Any]:
+    """What the gates hold back, the first of it."""
+    question = Question.parsed("quarantined", ())
+    report = asked.site.answers.quarantined(question)
+    path = f"{asked.site.api}/offers/quarantined"
+    return {
+        "held": report.rows(question.values["top"]), "held_footer": report.footer,
+        "held_formats": [("JSON", path), ("CSV", f"{path}.csv")],
+    }  # fmt: skip
+
+
 def _provider(row: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     polled = row["last_status"] is not None
     every = row.get("every_seconds")
     last = row["last_ok_at"]
-    due = last + timedelta(seconds=every) if last is not None and every else None
     return {
         "provider": row["provider"],
         "state": _state(row),
         "stale": bool(row["stale"]),
         "last_ok_at": last,
         "age": texts.age(last, now) if last is not None else "never",
-        "due": due,
+        "due": _due(row),
         "every": texts.duration(every) if every else texts.DASH,
         "figures": [
             texts.count(row[name]) if polled else texts.DASH
@@ -85,7 +124,7 @@ def _state(row: Mapping[str, Any]) -> str:
 
 
 PROVIDERS = PageKind(
-    "/providers", "Providers", "providers", "providers.html", fill_providers, {},
+    "/providers", "Providers", "providers", "providers.html", fill_providers, OWN,
     about_a_job=False,
 )  # fmt: skip
 
@@ -97,12 +136,16 @@ def fill_alerts(asked: Asked, values: dict[str, Any]) -> None:
     """How each rule stands, and what happened of late."""
     values |= {
         "formats": _formats(asked, "alerts"), "rows": [], "events": [], "remarks": [],
-        "since": EVENTS_SINCE.days,
+        "since": EVENTS_SINCE.days, "silences": [],
     }  # fmt: skip
     question = Question.parsed("alerts", asked.address.question)
     report = asked.site.answers.alerts(question)
     values |= {
-        "rows": [_rule(row, report.now) for row in report.rows],
+        "heads": heads(asked.address, _RULE_COLUMNS, "each"),
+        "rows": [
+            _rule(row, report.now) for row in in_order(asked.address, _RULE_COLUMNS, report.rows)
+        ],
+        "silences": _silences(asked),
         "remarks": report.remarks,
         "events": list(_events(asked, report.now)),
         "as_of": report.now,
@@ -112,6 +155,34 @@ def fill_alerts(asked: Asked, values: dict[str, Any]) -> None:
             "No rule is configured. docs/alerts.md has examples; then check yours and start:",
             ("gpucost alerts check", "gpucost daemon"),
         )
+
+
+def _silences(asked: Asked) -> list[dict[str, Any]]:
+    """Those in force; what somebody wrote may quote a secret of the settings."""
+    hide = asked.site.answers.app.redactor
+    rows = asked.site.answers.silences(Question.parsed("silences", ())).rows
+    return [row | {name: hide(row[name]) for name in ("author", "comment")} for row in rows]
+
+
+def _decimal(name: str) -> Callable[[Mapping[str, Any]], Decimal | None]:
+    def value(row: Mapping[str, Any]) -> Decimal | None:
+        return None if row[name] is None else Decimal(str(row[name]))
+
+    return value
+
+
+_RULE_COLUMNS = (
+    Column("rule", "Rule", lambda r: r["rule"]),
+    Column("state", "State", lambda r: r["phase"] or r["status"]),
+    Column("when", "When", lambda r: r["when"]),
+    Column("job", "Job", lambda r: r["job"]),
+    Column("value", "Value", _decimal("value"), number=True),
+    Column("fires", "Fires at", _decimal("enter"), number=True),
+    Column("clears", "Clears at", _decimal("exit"), number=True),
+    Column("since", "Since (UTC)", lambda r: r["since"]),
+    Column("evaluated", "Evaluated", lambda r: r["evaluated_at"], number=True),
+    Column("why", "Why"),
+)
 
 
 def _rule(row: Mapping[str, Any], now: datetime) -> dict[str, Any]:
@@ -157,5 +228,5 @@ def alert_events(asked: Asked, since: datetime) -> list[Any]:
 
 
 ALERTS = PageKind(
-    "/alerts", "Alerts", "alerts", "alerts.html", fill_alerts, {}, about_a_job=False
+    "/alerts", "Alerts", "alerts", "alerts.html", fill_alerts, OWN, about_a_job=False
 )  # fmt: skip

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracker.app.answers import Question
 from tracker.app.asked import BadQuestion
 from tracker.report.shapes import history as shape
 from tracker.report.shapes import texts
+from tracker.web.pages import sorting
 from tracker.web.pages.addresses import Address, choice
 from tracker.web.pages.fields import job_fields
 from tracker.web.pages.health import alert_events
 from tracker.web.pages.site import Asked, Empty, PageKind
+from tracker.web.pages.sorting import Column, Key, heads, in_order
+from tracker.web.pages.unsure import held_points, stale_spans
 
 if TYPE_CHECKING:
     from tracker.app.windows import Window
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 1500  # of a page; files take more
 _SHOW = ("job", "price")
 _SCALE = ("linear", "log")
-OWN = {"show": _SHOW[0], "scale": _SCALE[0]}
+OWN = {"show": _SHOW[0], "scale": _SCALE[0], **sorting.OWN}
 
 
 class Cell(NamedTuple):
@@ -61,7 +65,8 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
         ],
         "own": [(name, text) for name, text in address.own.items()],
         "show": show, "scale": scale, "views": _views(address, show, scale),
-        "table": [], "series": [], "figures": [], "markers": [], "remarks": [], "sentence": None,
+        "stale": [], "held": [], "table": [], "series": [], "figures": [], "markers": [],
+        "remarks": [], "sentence": None,
         "compared": None,
     }  # fmt: skip
     question = Question.parsed("history", address.question)
@@ -73,10 +78,12 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
         )  # fmt: skip
     report = told.report
     groups = [group for group in shape.groups(told) if group.steps or group.live]
+    columns = _columns(groups, window)
+    table = in_order(address, columns, _table(groups, window, show))
     values |= {
         "as_of": report.now, "job": report.question.job.title or report.question.job.name,
         "sentence": shape.sentence(told), "series": [group.label for group in groups],
-        "table": list(_table(groups, window, show)), "zone": window.zone_name,
+        "table": table, "heads": heads(address, columns, "every"), "zone": window.zone_name,
         "bucket": window.bucket, "figures": [_figures(told, group) for group in groups],
         "markers": list(_markers(asked, told)), "remarks": list(told.remarks()),
         "stat": str(told.stat), "excluded": report.excluded.most_common(),
@@ -85,11 +92,37 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
         "is_live": told.live is not None,
         "compared": shape.compared_text(told) if told.shares.compared else None,
     }  # fmt: skip
+    with site.answers.app.reading() as connection:
+        values |= {
+            "stale": stale_spans(connection, told, groups, show),
+            "held": held_points(asked, connection, told, groups, show),
+        }
     if not report.overall:
         values["empty"] = _nothing(report.begins_at)
 
 
 HISTORY = PageKind("/history", "Over time", "history", "history.html", fill, OWN)
+
+
+def _columns(groups: Sequence[Group], window: Window) -> list[Column]:
+    """The columns of the table of buckets, of what ``_table`` gives."""
+
+    def of(place: int) -> Key:
+        def value(row: tuple[datetime, datetime, str, list[Cell]]) -> Decimal | None:
+            text = row[3][place].exact
+            return None if text is None else Decimal(text)
+
+        return value
+
+    last = len(groups) - 1
+    return [
+        Column("from", f"From ({window.zone_name})", lambda row: row[0]),
+        *(
+            Column(group.name.replace(" ", "-"), group.label, of(at), number=True,
+                   overall=at == last)
+            for at, group in enumerate(groups)
+        ),
+    ]  # fmt: skip
 
 
 def _views(address: Address, show: str, scale: str) -> list[tuple[str, str | None]]:

@@ -14,7 +14,7 @@ function number(text) {
 // A bucket has a value from its start until its end: two points, so that a step is one and a gap
 // is one. The end lies a millisecond before the next start.
 function read(table) {
-  const rows = [...table.tBodies[0].rows];
+  const rows = [...table.tBodies[0].rows].sort((a, b) => a.dataset.start - b.dataset.start);
   const overall = table.querySelector("th[data-overall]") !== null;
   const times = [];
   const columns = rows.length ? [...rows[0].querySelectorAll("td[data-plot]")].map((_, at, all) => ({
@@ -65,6 +65,58 @@ function drawMarkers(u) {
     ctx.lineWidth = 2 * devicePixelRatio;
     ctx.moveTo(x, bbox.top);
     ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.restore();
+  }
+}
+
+function placed(item) {
+  return colour(item.dataset.place === undefined ? "--faint" : `--series-${item.dataset.place % 8}`);
+}
+
+// What nobody confirmed any more is hatched where it was last known.
+function drawStale(u) {
+  const { ctx, bbox } = u;
+  const half = 6 * devicePixelRatio;
+  for (const item of document.querySelectorAll("[data-stale]")) {
+    const y = u.valToPos(Number(item.dataset.value), "y", true);
+    const from = Math.max(u.valToPos(Number(item.dataset.start), "x", true), bbox.left);
+    const to = Math.min(u.valToPos(Number(item.dataset.end), "x", true), bbox.left + bbox.width);
+    if (!(from < to) || y + half < bbox.top || y - half > bbox.top + bbox.height) continue;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(from, y - half, to - from, 2 * half);
+    ctx.clip();
+    ctx.beginPath();
+    ctx.strokeStyle = placed(item);
+    ctx.lineWidth = devicePixelRatio;
+    for (let x = from - 2 * half; x < to; x += half) {
+      ctx.moveTo(x, y + half);
+      ctx.lineTo(x + 2 * half, y - half);
+    }
+    ctx.stroke();
+    ctx.restore();
+  }
+}
+
+// What a gate holds back is a cross in a hollow square, at the edge where it lies beyond it.
+function drawHeld(u) {
+  const { ctx, bbox } = u;
+  const half = 4 * devicePixelRatio;
+  for (const item of document.querySelectorAll("[data-held]")) {
+    const x = u.valToPos(Number(item.dataset.at), "x", true);
+    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    const value = u.valToPos(Number(item.dataset.value), "y", true);
+    const y = Math.min(Math.max(value, bbox.top + half), bbox.top + bbox.height - half);
+    ctx.save();
+    ctx.beginPath();
+    ctx.strokeStyle = placed(item);
+    ctx.lineWidth = 1.5 * devicePixelRatio;
+    ctx.rect(x - half, y - half, 2 * half, 2 * half);
+    ctx.moveTo(x - half, y - half);
+    ctx.lineTo(x + half, y + half);
+    ctx.moveTo(x - half, y + half);
+    ctx.lineTo(x + half, y - half);
     ctx.stroke();
     ctx.restore();
   }
@@ -156,7 +208,7 @@ function draw(figure) {
       drawAxes: [(it) => {
         if (deadLow) drawDeadBand(it, Number(deadLow), Number(deadHigh));
       }],
-      draw: [drawMarkers],
+      draw: [drawMarkers, drawStale, drawHeld],
       setCursor: [(it) => {
         readings.forEach((reading, at) => {
           reading.textContent = it.cursor.idx === null || !columns[at] ? "" : columns[at].shown[it.cursor.idx];
