@@ -66,7 +66,7 @@ where there is one, and a `type` for programs (`urn:gpucost:problem:bad-question
 | 404 | no such address, job or rule, or nothing was ever recorded |
 | 406, 415 | a format that there is not |
 | 413, 414 | a body of more than {MAX_BODY >> 10} KiB, more than {MAX_QUERY >> 10} KiB of query |
-| 421 | the server is not called so: see `--allow-host` |
+| 421 | the server is not called so: see `allow_hosts` |
 | 429 | more than {Limits().per_second:g} requests a second from one address |
 | 503 | the database does not answer in time, or too many ask at once |
 
@@ -74,7 +74,8 @@ where there is one, and a `type` for programs (`urn:gpucost:problem:bad-question
 
 Both listen on loopback and answer whoever is on this machine, under its own names alone:
 a page of another site cannot ask through its visitor's browser. A proxy on this machine speaks
-as this machine: let it ask for a token of its own, and name its host with `--allow-host`.
+as this machine: let it ask for a password of its own, and name its host with `allow_hosts` under
+`[daemon]` or with `--allow-host` ([web.md](web.md#behind-a-proxy)).
 
 Other machines are only let in when the server is told to listen to them, and then need the token
 (`--token-file`, or `api_token` under `[daemon]`): `Authorization: Bearer ...`. `gpucost serve`

@@ -14,6 +14,7 @@ import pytest
 from tests.cli.cheapest_market import polls
 from tests.cli.harness import filled, run
 from tests.support.pg import TestServer
+from tracker.settings import SettingsError
 
 COMMAND = Path(sys.executable).with_name("gpucost")
 TOKEN = "a-token-of-sixteen-letters"
@@ -38,6 +39,30 @@ def test_a_token_that_is_none(tmp_path: Path, text: str | None, says: str) -> No
     assert answer.code == 2
     assert says in answer.complaint
     assert text is None or text not in answer.complaint
+
+
+@pytest.mark.parametrize(
+    "host", ["https://prices.example", "prices.example:80", "*", "a b", "", "-"]
+)
+def test_a_further_name_is_a_name(host: str) -> None:
+    answer = run("serve", "--allow-host", host)
+    assert answer.code == 2
+    assert "is not the name of a host" in answer.complaint
+
+
+def test_further_names_come_from_the_settings_too(tmp_path: Path) -> None:
+    from tracker.app import App
+    from tracker.cli.serve import _access
+
+    config = tmp_path / "gpucost.toml"
+    config.write_text('[daemon]\nallow_hosts = ["Prices.Example.", "other.example"]\n')
+    given = {"host": "127.0.0.1", "token_file": None, "allow_remote": False,
+             "allow_host": ("Third.example",)}  # fmt: skip
+    access = _access(App(config, {}), given)
+    assert access.hosts == {"prices.example", "other.example", "third.example"}
+    config.write_text('[daemon]\nallow_hosts = ["http://prices.example"]\n')
+    with pytest.raises(SettingsError, match="allow_hosts"):
+        _access(App(config, {}), given)
 
 
 def test_it_answers_until_it_is_told_to_stop(

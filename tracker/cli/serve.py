@@ -41,7 +41,8 @@ _SHORTEST_TOKEN = 16
 )  # fmt: skip
 @click.option(
     "--allow-host", multiple=True, metavar="NAME",
-    help="A name that a proxy on this machine asks for, beside localhost.",
+    help="A name that a proxy on this machine asks for, beside localhost. "
+    "Beside those of allow_hosts under [daemon].",
 )  # fmt: skip
 @click.pass_obj
 def serve(obj: dict[str, Any], /, **options: Any) -> None:
@@ -85,7 +86,17 @@ def _access(app: App, options: dict[str, Any]) -> Access:
             f"{options['host']} can be reached from other machines: give a token with --token-file "
             "(or api_token under [daemon]), or --allow-remote to let everybody read",
         )
-    return Access(token, options["allow_remote"], frozenset(map(str.lower, options["allow_host"])))
+    return Access(token, options["allow_remote"], _hosts(app, options["allow_host"]))
+
+
+def _hosts(app: App, named: tuple[str, ...]) -> frozenset[str]:
+    """The names that are asked for, beside those of this machine."""
+    from tracker.settings.service import host_name
+
+    try:
+        return frozenset((*app.settings.daemon.allow_hosts, *map(host_name, named)))
+    except ValueError as error:
+        raise Exit(EXIT_USAGE, f"--allow-host: {error}") from None
 
 
 def _token(app: App, path: str | None) -> str | None:

@@ -60,7 +60,8 @@ _TALKATIVE = {
 
 # Settings that are taken up at the start alone.
 _AT_START = ("database_url", "data_dir", "postgres_bindir", "postgres_user")
-_AT_START_OF_DAEMON = ("serve", "listen", "port", "lock_database_url", "api_token")
+_AT_START_OF_DAEMON = ("serve", "listen", "port", "lock_database_url", "api_token",
+                       "allow_hosts")  # fmt: skip
 
 
 class Daemon:

@@ -55,8 +55,12 @@ def routes(
         from tracker.web.api.guard import Access
         from tracker.web.site import site_app
 
-        token = plan().app.settings.daemon.api_token
-        access = Access(None if token is None else token.get_secret_value())
+        settings = plan().app.settings.daemon
+        token = settings.api_token
+        access = Access(
+            None if token is None else token.get_secret_value(),
+            hosts=frozenset(settings.allow_hosts),
+        )
         return site_app(answers, access)
 
     return [Whole("/", app)]

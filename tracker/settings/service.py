@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
+_LABEL = r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?"
+_HOST = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 
@@ -18,8 +21,9 @@ class DaemonSettings(BaseModel):
     a dead man's switch. ``lock_database_url`` reaches the same database without a pooler in
     between (default: the database itself); the lock that decides who leads needs a session.
     ``api_token`` (16 characters or more) opens /api to other machines, and to what changes
-    something. All three may be given by a file: ``heartbeat_url_file``, ``lock_database_url_file``,
-    ``api_token_file``.
+    something. ``allow_hosts`` are names, beside those of this machine, that requests from it may
+    ask for: those under which a reverse proxy passes them on. The three secrets may be given by a
+    file: ``heartbeat_url_file``, ``lock_database_url_file``, ``api_token_file``.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
@@ -31,6 +35,23 @@ class DaemonSettings(BaseModel):
     heartbeat_url: SecretStr | None = None
     lock_database_url: SecretStr | None = None
     api_token: SecretStr | None = Field(default=None, min_length=16, max_length=200)
+    allow_hosts: tuple[str, ...] = ()
+
+    @field_validator("allow_hosts")
+    @classmethod
+    def _names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(host_name, names))
+
+
+def host_name(text: str) -> str:
+    """The name of a host, in small letters. Raises ValueError for what is more than a name."""
+    name = text.strip().lower().rstrip(".")
+    if len(name) > 253 or not _HOST.fullmatch(name):
+        raise ValueError(
+            f"{text[:60]!r} is not the name of a host such as prices.example.org, without https://"
+            " and port"
+        )
+    return name
 
 
 class RetentionSettings(BaseModel):
