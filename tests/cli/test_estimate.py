@@ -86,14 +86,50 @@ def test_price_and_total_stand_at_the_end_of_the_way() -> None:
 
 
 def test_what_does_not_fit_says_why_and_what_would() -> None:
-    entry = _of(_estimate("llama-3.1-70b-qlora", "--gpu", "H100-SXM-80GB,RTX3090"))["RTX3090-24GB"]
+    asked = ("llama-3.1-70b-qlora", "--gpu", "H100-SXM-80GB,RTX3090", "--gpus", "4")
+    entry = _of(_estimate(*asked))["RTX3090-24GB"]
     assert not entry["runs"]
     assert entry["need_gib"] > entry["have_gib"]
     assert entry["smallest_count"] > 8
-    answer = run("estimate", "llama-3.1-70b-qlora", "--gpu", "RTX3090", "--no-prices")
+    answer = run("estimate", "llama-3.1-70b-qlora", "--gpu", "T4", "--no-prices")
+    assert (answer.code, answer.lines[2]) == (
+        3, "T4-16GB does not compute in bf16; it has fp64, fp32, fp16, int8.",
+    )  # fmt: skip
+    asked = ("llama-3.1-70b-qlora", "--gpu", "RTX3090", "--gpus", "4", "--no-prices")
+    answer = run("estimate", *asked)
     assert answer.code == 3
     assert "fits on" in answer.out
     assert "runs on none of these GPUs" in answer.complaint
+
+
+def test_what_needs_several_machines_is_estimated_on_whole_ones(tmp_path: Path) -> None:
+    """As ``cheapest`` would offer it: the two must not contradict each other."""
+    file = tmp_path / "large.toml"
+    full = LORA.replace("8B", "70B").replace('"lora"', '"full"')
+    file.write_text(full.replace("seq_len = 1024", "seq_len = 8192"))
+    entry = _of(_estimate(str(file), "--gpu", "H100-SXM-80GB"))["H100-SXM-80GB"]
+    assert (entry["runs"], entry["gpus"] % 8, entry["gpus"] > 8) == (True, 0, True)
+
+
+@pytest.mark.usefixtures("_at_market")
+def test_a_service_is_told_by_the_gpus_that_it_takes() -> None:
+    answer = run("estimate", "llama-3.1-8b-service", "--gpu", "H100-SXM-80GB,L4")
+    assert answer.lines[0].endswith("what serves it of each GPU, the fewest first.")
+    one, many = (line.split() for line in answer.lines[3:5])
+    assert (one[0], one[1], many[0]) == ("H100-SXM-80GB", "1", "L4-24GB")
+    assert int(many[1]) > 1
+    assert "to" in many
+    assert "GPUs" in many
+    assert "1 copy " in answer.out
+    assert "a machine of 1 GPU\n" in answer.out
+
+
+@pytest.mark.usefixtures("_at_market")
+def test_the_machines_that_are_rented_for_it_stand_beside_the_price() -> None:
+    """Two GPUs of a machine of eight cost all eight: the table must not hide that."""
+    lines = run("estimate", "bert-base-inference", "--gpu", "H100-SXM-80GB").lines
+    assert "RENTED" in lines[2]
+    assert "1 x 1" in lines[3]
 
 
 def test_fp8_on_an_a100_is_refused_by_name(tmp_path: Path) -> None:

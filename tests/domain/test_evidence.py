@@ -158,10 +158,13 @@ def test_fp8_is_not_possible_on_a100() -> None:
 
 
 def test_what_does_not_fit_says_what_would() -> None:
-    why = none(built_in("llama-3.1-70b-qlora"), "RTX3090-24GB")
+    job = built_in("llama-3.1-70b-qlora")
+    why = none(replace(job, gpus_needed=8, count_given=True), "RTX3090-24GB")
     assert why.short == evidence.NOT_FIT
     assert "fits on" in why.reason
     assert "RTX3090-24GB has" in why.reason
+    # Without a count given it goes on two machines of 8, as it would be offered.
+    assert hours(job, "RTX3090-24GB").gpus == 16
 
 
 def test_a_slice_an_unknown_gpu_and_ten_years() -> None:
@@ -177,6 +180,12 @@ def test_an_open_form_factor_gets_the_slowest_part() -> None:
     got = hours(job, "H100-80GB")
     assert got.hours >= max(parts)
     assert "form factor not stated" in str(got.note)
+
+
+def test_rates_are_shown_without_exponents() -> None:
+    job = job_of(HPC)
+    assert "FLOP/s" in str(hours(job, H100).note)
+    assert re.search(r"1 x H100-SXM-80GB, [\d.]+ TFLOP/s", str(hours(job, H100).note))
 
 
 # --- counts ---------------------------------------------------------------------------------------
@@ -314,7 +323,7 @@ def test_a_measured_service_is_as_many_groups_as_its_rate_takes() -> None:
 
 def test_a_rate_given_for_a_service_must_be_one_that_it_may_have() -> None:
     wrong = "[hours.H100-SXM-80GB]\nrequests_per_second = 7000\n"
-    with pytest.raises(JobError, match=r"7e.03 requests/s, where about .* are to be expected"):
+    with pytest.raises(JobError, match=r"7,000 requests/s, where about .* are to be expected"):
         service("20", rest=wrong)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -235,6 +236,17 @@ def test_what_the_usual_software_accepts_is_accepted(model: str, gpus: int) -> N
     workload = task(job_of(edited))
     assert isinstance(workload, Inference)
     assert workload.tensor_parallel == gpus
+
+
+def test_half_a_name_of_a_group_gets_all_that_begin_so() -> None:
+    with pytest.raises(JobError, match="did you mean 'diffusion_inference' or 'diffusion_train'"):
+        job_of(FAMILY.replace("vision_cnn", "diffusion"), GIVEN)
+
+
+def test_the_page_names_every_group_of_measured_jobs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "jobs.md").read_text()
+    groups = Shipped().estimator.calibration.groups()
+    assert [group for group in groups if f"`{group}`" not in page] == []
 
 
 def test_pretraining_takes_more_tokens_than_a_fine_tune() -> None:

@@ -17,10 +17,12 @@ from tracker.cli.exits import EXIT_NO_MATCH, EXIT_USAGE, Exit
 from tracker.cli.options import CommaList
 from tracker.domain.gpu import UnknownGpu
 from tracker.domain.job import Job, JobError, NoEstimate, RuntimeEstimate
+from tracker.domain.texts import figure
 from tracker.report.shapes import words
 from tracker.report.shapes.estimated import document, remarks, worked_out
 
 if TYPE_CHECKING:
+    from tracker.domain.runtime.types import Step
     from tracker.report.cheapest import Row
     from tracker.report.estimates import OnGpu
 
@@ -28,8 +30,8 @@ _COLUMNS = (
     render.Column("GPU"), render.Column("GPUS", right=True), render.Column("HOURS", right=True),
     render.Column("RANGE", 1, right=True), render.Column("BASIS", 2),
     render.Column("BOUND BY", 4), render.Column("GiB/GPU", 5, right=True),
-    render.Column("$/GPU-H", 3, right=True), render.Column("TOTAL", 1, right=True),
-    render.Column("PROVIDER", 3),
+    render.Column("$/GPU-H", 3, right=True), render.Column("RENTED", 2, right=True),
+    render.Column("TOTAL", 1, right=True), render.Column("PROVIDER", 3),
 )  # fmt: skip
 
 
@@ -54,8 +56,9 @@ def estimate(obj: dict[str, Any], /, job: str, **options: Any) -> None:
     """How long JOB takes on each GPU, how sure that is, and how it was worked out.
 
     JOB is a built-in job's name or a job file; the size of a model (7B) gets no more than a rule of
-    thumb of what it fits on. Without --gpus the smallest of 1, 2, 4 and 8 GPUs
-    that the job fits. The way to the number is shown for the first GPU of the table.
+    thumb of what it fits on. Without --gpus the smallest of 1, 2, 4 and 8 GPUs that the job fits,
+    or whole machines of 8; of a service as many as its rate takes. The way to the number is shown
+    for the first GPU of the table.
     """
     app = App(obj["config"])
     names = tuple(name for group in options["gpu"] for name in group)
@@ -124,7 +127,9 @@ def _found(
 
 def _print(job: Job, found: Sequence[OnGpu], remark: str | None) -> None:
     fits = [on for on in found if isinstance(on.hours, RuntimeEstimate)]
-    render.say(f"{job.title or job.name}: hours on each GPU, the fastest first.")
+    service = job.task is not None and job.task.service_hours is not None
+    what = "what serves it of each GPU, the fewest" if service else "hours on each GPU, the fastest"
+    render.say(f"{job.title or job.name}: {what} first.")
     if fits:
         render.say()
         render.print_table(_COLUMNS, [_cells(on) for on in fits])
@@ -133,7 +138,8 @@ def _print(job: Job, found: Sequence[OnGpu], remark: str | None) -> None:
         render.say()
         for on in without:
             if isinstance(on.hours, NoEstimate):
-                render.say(f"{_tried(on)}: {on.hours.reason}.")
+                reason = on.hours.reason
+                render.say(f"{reason if on.gpu in reason[:40] else f'{_tried(on)}: {reason}'}.")
     if fits:
         render.say()
         _path(job, fits[0])
@@ -145,16 +151,25 @@ def _cells(on: OnGpu) -> list[str]:
     hours, row = on.hours, on.row
     assert isinstance(hours, RuntimeEstimate)  # noqa: S101 - the table is of those
     made = worked_out(on)
-    low, high = hours.low_hours, hours.high_hours
     return [
         on.gpu, str(on.gpus), (">= " if hours.lower_bound else "") + f"{hours.hours:,.2f}",
-        render.DASH if low is None or high is None else f"{low:,.2f} to {high:,.2f}",
+        _span(hours),
         hours.basis, str(made.bound) if made else render.DASH,
         f"{made.memory.total:.1f}" if made and made.memory else render.DASH,
         render.usd(row.bill.price.per_gpu(row.bill.gpu_count).usd, 4) if row else render.DASH,
+        f"{row.bill.machines} x {row.bill.gpu_count}" if row else render.DASH,
         _bill(row) if row else render.DASH,
         row.offer.provider if row else render.DASH,
     ]  # fmt: skip
+
+
+def _span(hours: RuntimeEstimate) -> str:
+    """The range of the hours; of a service that of the GPUs that it takes."""
+    if hours.low_gpus is not None and hours.high_gpus is not None:
+        few, many = hours.low_gpus, render.counted(hours.high_gpus, "GPU")
+        return many if few == hours.high_gpus else f"{few:,} to {many}"
+    low, high = hours.low_hours, hours.high_hours
+    return render.DASH if low is None or high is None else f"{low:,.2f} to {high:,.2f}"
 
 
 def _bill(row: Row) -> str:
@@ -173,8 +188,7 @@ def _path(job: Job, on: OnGpu) -> None:
     hours, made = on.hours, worked_out(on)
     assert isinstance(hours, RuntimeEstimate)  # noqa: S101
     render.say(f"The way to {render.hours(hours.hours)} on {on.gpus} x {on.gpu}:")
-    steps = [(step.name, step.formula, f"{_figure(step.value)} {step.unit}") for step in
-             made.steps] if made else []  # fmt: skip
+    steps = [(step.name, step.formula, _amount(step)) for step in made.steps] if made else []
     if made is None:
         steps.append(("runtime", f"{hours.basis}: {hours.note or 'as given'}",
                       render.hours(hours.hours)))  # fmt: skip
@@ -186,10 +200,10 @@ def _path(job: Job, on: OnGpu) -> None:
         render.say(f"{name:<{width}}  {value:<24}  {formula}", indent=2)
     if made is not None:
         sure = "measured on this GPU" if made.calibrated else "no measurement of this GPU"
-        render.say(
-            f"  {hours.basis}, bound by {made.bound}; group {made.group}, {sure}, "
-            f"calibration {made.version} (efficiencies fitted to published measurements)."
-        )
+        fit = f"calibration {made.version} (efficiencies fitted to published measurements)"
+        if made.version == "roofline":
+            fit = "a plain roofline, to which nothing was fitted"
+        render.say(f"  {hours.basis}, bound by {made.bound}; group {made.group}, {sure}, {fit}.")
         for note in made.notes:
             render.say(f"  Note: {note}.")
     if hours.source:
@@ -204,7 +218,8 @@ def _money(job: Job, on: OnGpu) -> Iterable[tuple[str, str, str]]:
     b = on.row.bill
     o = on.row.offer
     when = "told by itself" if o.valid_as_of is None else f"typed, read on {o.valid_as_of}"
-    yield ("price", f"{o.provider} ({when}), {b.machines} x a machine of {b.gpu_count} GPUs",
+    yield ("price", f"{o.provider} ({when}), {b.machines} x a machine of "
+           f"{render.number(b.gpu_count)} {'GPU' if b.gpu_count == 1 else 'GPUs'}",
            f"{render.usd(b.price.usd, 4)} per machine-hour")  # fmt: skip
     count = render.hours(b.billed_hours)
     yield "billed", "set-up and runtime, rounded up as the seller does", count
@@ -225,7 +240,16 @@ def _money(job: Job, on: OnGpu) -> Iterable[tuple[str, str, str]]:
             yield step, f"the whole bill, {name}", f"{least}${units.small_usd(value)}"
 
 
+_ONE = {"copies": "copy", "sequences": "sequence", "GPUs": "GPU"}
+
+
+def _amount(step: Step) -> str:
+    """What a step comes to, with its unit."""
+    unit = _ONE.get(step.unit, step.unit) if step.value == 1 else step.unit
+    return f"{_figure(step.value)} {unit}"
+
+
 def _figure(value: float) -> str:
     if value == int(value) and abs(value) < 1e6:
         return f"{int(value):,}"
-    return f"{value:,.4g}"
+    return figure(value, 4) if abs(value) < 1e6 else f"{value:.4g}"

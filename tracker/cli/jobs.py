@@ -104,7 +104,7 @@ def show(obj: dict[str, Any], job: str, output: str) -> None:
 
 
 def _show(found: Job) -> None:
-    render.say(f"{found.name}: {found.title}")
+    render.say(found.name if found.title == found.name else f"{found.name}: {found.title}")
     if found.description:
         render.say(found.description)
     for section in ("needs", "workload", "limits"):

@@ -238,8 +238,9 @@ def _of_job(one: Placed) -> Iterable[str]:
             "one after the other; some run side by side."
         )
     if one.row.low_usd is not None and one.row.high_usd is not None:
+        what = "hours" if one.row.low_machines is None else "machines"
         yield (
-            f"{one.job.name}: hours are {one.row.bill.basis}; a run is between "
+            f"{one.job.name}: {what} are {one.row.bill.basis}; a run is between "
             f"{render.usd(one.row.low_usd)} and {render.usd(one.row.high_usd)}."
         )
     if one.row.offer.valid_as_of is not None:

@@ -150,8 +150,9 @@ def remarks(report: OwnReport) -> Iterator[str]:
     span = ""
     if e.low_hours is not None and e.high_hours is not None:
         span = f" ({render.hours(e.low_hours)} to {render.hours(e.high_hours)})"
+    times = "run" if work.runs == 1 else "runs"
     yield (
-        f"The machine does {plain(work.runs, 2)} runs a month, {render.hours(work.hours)} each"
+        f"The machine does {plain(work.runs, 2)} {times} a month, {render.hours(work.hours)} each"
         f"{span}, {e.basis}, at {plain(100 * work.utilisation, 1)} % use."
     )
     if report.own_low_usd != report.own_high_usd:

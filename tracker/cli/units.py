@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tracker.cli import render
+from tracker.domain.texts import figure
 from tracker.report.shapes import words
 from tracker.report.shapes.units import small_usd
 
@@ -38,9 +39,11 @@ def _cell(field: str) -> Cell:
         if field == "utilisation":
             return f"{value:.0%}"
         if field == "work_per_usd":
-            return f"{value:,.6g} {r.beside.work_unit}" if r.beside is not None else render.DASH
+            return (
+                f"{figure(value, 6)} {r.beside.work_unit}" if r.beside is not None else render.DASH
+            )
         if field == "kwh":
-            return f"{value:,.3g}"
+            return figure(value)
         text = render.usd(value) if field == "usd_per_month" else f"${small_usd(value)}"
         return f">= {text}" if words.open_ended(r.bill) else text
 

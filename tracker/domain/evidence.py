@@ -41,6 +41,7 @@ from tracker.domain.runtime.types import (
     Training,
     Workload,
 )
+from tracker.domain.texts import figure
 
 SLICE = "sold as a slice of a GPU"
 LATE = "over the job's deadline"
@@ -66,7 +67,8 @@ class Found(NamedTuple):
 
 def runtime(job: Job, gpu_key: str, catalogue: GpuCatalogue) -> RuntimeEstimate | NoEstimate:
     """The hours on *gpu_key* alone: on the count given or that hours are given for, else on the
-    smallest usual one that it fits; of a service on as many as its rate takes."""
+    smallest usual one that it fits, or on whole machines of 8; of a service on as many as its rate
+    takes."""
     return first_fit(job, gpu_key, catalogue).hours
 
 
@@ -84,6 +86,8 @@ def first_fit(job: Job, gpu_key: str, catalogue: GpuCatalogue) -> Found:
         rate = found.answer.gpus_needed if isinstance(found.answer, NotPossible) else None
         if rate is not None and not given:
             needed |= {rate, rate + 1}  # one more where what was rounded would leave some behind
+    if not given and isinstance(found.answer, DoesNotFit):
+        needed |= set(_machines_full(job, (), found, _NETWORKED))
     most = gpus - 1 if isinstance(found.hours, RuntimeEstimate) else _MOST_COPIES
     for fewer in sorted(n for n in needed if n <= most):
         one = find(job, gpu_key, fewer, catalogue)
@@ -171,14 +175,14 @@ def check(job: Job, catalogue: GpuCatalogue | None) -> None:
             told, about = (float(task.units["requests"]) / hours / 3600 for hours in
                            (float(entry.hours), 1 / speed))  # fmt: skip
             raise JobError(
-                f"hours.{name}: {told:.3g} requests/s, where about {about:.3g} are to be expected; "
-                "are these of another unit?"
+                f"hours.{name}: {figure(told)} requests/s, where about {figure(about)} are to be "
+                "expected; are these of another unit?"
             )
         if too_long or ratio < _TOO_SHORT:
             unit = "minutes" if too_long else "days, or is the workload too large"
             raise JobError(
                 f"hours.{name}: {plain(entry.hours)} h, where the workload should take about "
-                f"{1 / speed:.3g} h; are these {unit}?"
+                f"{figure(1 / speed)} h; are these {unit}?"
             )
 
 

@@ -10,6 +10,7 @@ from tracker.domain.job_service import gpus_between
 from tracker.domain.job_workload import Task
 from tracker.domain.runtime.types import Answer, DoesNotFit, Estimate, NotPossible
 from tracker.domain.runtime.types import Basis as Modelled
+from tracker.domain.texts import figure
 
 NOT_FIT = "on which the job does not fit"
 NOT_POSSIBLE = "on which the job cannot run"
@@ -55,7 +56,9 @@ def _rate(answer: Estimate) -> str:
     if answer.unit == "jobs/s":
         return f"{answer.group} carried over by the ratio of speeds"
     rate = answer.per_second
-    return f"{rate:,.0f} {answer.unit}" if rate >= 10 else f"{rate:.3g} {answer.unit}"
+    if answer.unit in ("FLOP/s", "bytes/s"):
+        return f"{figure(rate / 1e12)} T{answer.unit}"
+    return f"{rate:,.0f} {answer.unit}" if rate >= 10 else f"{figure(rate)} {answer.unit}"
 
 
 def _decimal(hours: float) -> Decimal:

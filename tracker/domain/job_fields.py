@@ -37,6 +37,9 @@ def nearest(word: str, known: Iterable[str]) -> str:
     import difflib
 
     known = tuple(map(str, known))
+    begins = [repr(name) for name in known if word and name.startswith(f"{word}_")]
+    if begins:
+        return f"did you mean {' or '.join(begins)}?"
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
 

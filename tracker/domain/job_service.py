@@ -13,6 +13,7 @@ from fractions import Fraction
 from tracker.domain.job import NoEstimate, RuntimeEstimate, RuntimeHours
 from tracker.domain.job_workload import Task
 from tracker.domain.runtime.types import Answer, Estimate, Inference, NotPossible
+from tracker.domain.texts import figure
 
 TOO_SLOW = "on which the job cannot run"
 
@@ -47,10 +48,10 @@ def as_given(
     with localcontext() as context:
         context.prec = 28
         each = task.units["requests"] / entry.hours / 3600
-    said = f"{entry.gpus} x {gpu} do {float(each):.3g} requests/s"
+    said = f"{entry.gpus} x {gpu} do {figure(each)} requests/s"
     if needed > groups:
         enough = needed * entry.gpus
-        reason = f"{said}, {workload.request_rate:g} are asked for: {enough} GPUs would do"
+        reason = f"{said}, {figure(workload.request_rate, 6)} are asked for: {enough} GPUs would do"
         return NoEstimate(reason, TOO_SLOW), NotPossible(gpu, reason, enough)
     share = f"busy {float(busy / groups):.0%} of the time at the rate asked for"
     return RuntimeEstimate(

@@ -1,12 +1,19 @@
-"""Text that somebody typed: what of it no database takes."""
+"""Text for people: numbers in it, and what of typed text no database takes."""
 
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import Any
 
 # PostgreSQL stores neither NUL nor half of a surrogate pair, in text and in JSON alike.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def figure(value: float | Decimal, digits: int = 3) -> str:
+    """*value* to so many significant digits, thousands apart and never with an exponent."""
+    text = f"{Decimal(f'{value:.{digits}g}'):,f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def unstorable(text: str) -> str | None:

@@ -45,6 +45,7 @@ def estimates(job: Job, keys: Iterable[str], catalogue: Catalogue) -> list[OnGpu
         key=lambda on: (
             isinstance(on.hours, NoEstimate),
             on.hours.hours if isinstance(on.hours, RuntimeEstimate) else 0,
+            on.gpus,  # of a service, whose hours are the same everywhere
             on.gpu,
         ),
     )

@@ -29,6 +29,7 @@ from tracker.domain.runtime.types import (
     NotPossible,
     Step,
 )
+from tracker.domain.texts import figure
 
 _NETWORKED = 8
 _MULTIPLIED = ("fp32", "fp16", "bf16", "fp8", "fp4", "int8")
@@ -61,7 +62,10 @@ def estimate(
     compute = compute_precision(job)
     peak = gpu.tflops(compute)
     if peak is None:
-        return NotPossible(gpu.key, missing_precision(gpu, compute))
+        reason = missing_precision(gpu, compute)
+        if compute in ("fp8", "fp4", "int8"):
+            reason += "; weight_only = true stores the weights so and multiplies in 16 bits"
+        return NotPossible(gpu.key, reason)
     kind = "serve" if job.output_tokens else "prefill"
     c = calibration.inference(gpu, compute, job.weights, job.stack, kind)
     best: tuple[float, int, Serving] | None = None
@@ -161,8 +165,10 @@ def _too_slow(job: Inference, asked: float, answer: Estimate, rate: float) -> No
     copies = math.ceil(asked / (rate / answer.copies * job.utilisation))
     needed = copies * answer.copy_gpus
     busy = "" if job.utilisation == 1 else f" at most {job.utilisation:.0%} busy"
-    reason = f"{gpus} x {gpu} serve {rate * job.utilisation:.3g} requests/s{busy}, "
-    return NotPossible(gpu, f"{reason}{asked:g} are asked for: {needed} GPUs would do", needed)
+    reason = f"{gpus} x {gpu} serve {figure(rate * job.utilisation)} requests/s{busy}, "
+    return NotPossible(
+        gpu, f"{reason}{figure(asked, 6)} are asked for: {needed} GPUs would do", needed
+    )
 
 
 def _speeds(job: Inference, state: Serving, copies: int) -> tuple[float | None, float | None]:
@@ -232,7 +238,12 @@ def _estimate(
         Step("model", f"parameters of {job.model.name}", job.model.params, "parameters"),
         Step("precision", f"{compute} of {gpu.key}, dense peak", peak, "TFLOPS"),
         Step("VRAM", "weights, KV cache and workspace per GPU", held.total, "GiB"),
-        Step("copies", f"of the model, {size} GPUs each", copies, "copies"),
+        Step(
+            "copies",
+            f"of the model, {size} {'GPU' if size == 1 else 'GPUs'} each",
+            copies,
+            "copies",
+        ),
         Step("batch", "sequences at once in a copy", state.sequences, "sequences"),
         Step("efficiency", f"of the peak, reading prompts: {fitted}", c.prefill, "of 1"),
         Step("", f"of the peak, writing tokens: {fitted}", c.decode, "of 1"),

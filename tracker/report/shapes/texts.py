@@ -99,7 +99,7 @@ def hours(value: Decimal | None) -> str:
     if value is None:
         return DASH
     digits = 2 if not value or abs(value) >= Decimal("0.1") else 1 - value.adjusted()
-    return number(round(value, digits)) + " h"
+    return f"{Decimal(number(round(value, digits))):,f} h"
 
 
 def age(then: datetime | None, now: datetime) -> str:

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from tracker.domain.energy import per_watt
+from tracker.domain.texts import figure
 from tracker.report.shapes import texts, words
 
 if TYPE_CHECKING:
@@ -62,12 +63,13 @@ def lines(r: Row) -> Iterable[str]:
     if found is None:
         return
     if found.kwh is not None:
-        span = f"{found.low_kwh:,.3g} to {found.high_kwh:,.3g}"
+        low, high = found.low_kwh or 0.0, found.high_kwh or 0.0
+        span = f"{figure(low)} to {figure(high)}"
         why = "; ".join(found.energy_assumptions)
-        co2 = "" if found.co2_kg is None else f", {found.co2_kg:,.3g} kg of CO2"
-        yield f"energy: {found.kwh:,.3g} kWh ({span}; {why}){co2}"
+        co2 = "" if found.co2_kg is None else f", {figure(found.co2_kg)} kg of CO2"
+        yield f"energy: {figure(found.kwh)} kWh ({span}; {why}){co2}"
     if found.tokens_per_kwh is not None:
-        each = f"{_per_watt(found):,.3g} tokens a second for each watt"
+        each = f"{figure(_per_watt(found) or 0)} tokens a second for each watt"
         yield f"work per watt: {each}, {found.tokens_per_kwh:,.0f} tokens per kWh"
     for name, value in prices(found):
         yield f"{name}: {_least(r)}${small_usd(value)}"
