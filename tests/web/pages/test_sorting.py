@@ -49,7 +49,7 @@ def test_what_is_not_known_comes_last_either_way() -> None:
 @pytest.mark.parametrize(
     ("path", "table", "place"),
     [
-        (f"{JOB}&market=any", RANKING, 2),
+        (f"{JOB}&market=any", RANKING, 3),
         ("/providers", '[aria-label="Providers"]', 0), ("/alerts", '[aria-label="Rules"]', 0),
         ("/estimate?job=bert-large", '[aria-label="Hours on each GPU"]', 0),
     ],
@@ -72,7 +72,7 @@ def test_sorted_rows_are_the_same_rows(site: Pages) -> None:
     usual = columns(page(site.url + JOB), RANKING)
     found = columns(page(f"{site.url}{JOB}&sort=-price"), RANKING)
     assert sorted(found) == sorted(usual)
-    prices = [float(row[7].strip("$*")) for row in found]
+    prices = [float(row[8].strip("$*")) for row in found]
     assert prices == sorted(prices, reverse=True)
 
 

@@ -102,6 +102,7 @@ def _columns(now: datetime) -> list[Column]:
     return [
         Column("rank", "Rank", lambda r: r.rank or None, number=True),
         Column("gpu", "GPU", lambda r: r.offer.gpu_key),
+        Column("cost", "Job, $", lambda r: r.bill.at_least_usd, number=True),
         Column("provider", "Provider", lambda r: r.offer.provider),
         Column("region", "Region", lambda r: r.offer.region),
         Column("tier", "Tier", lambda r: r.offer.tier),
@@ -109,7 +110,6 @@ def _columns(now: datetime) -> list[Column]:
         Column("gpus", "GPUs", lambda r: r.offer.gpu_count * r.bill.machines, number=True),
         Column("price", "$/GPU-h", lambda r: r.bill.price.usd / r.bill.gpu_count, number=True),
         Column("hours", "Hours", lambda r: r.bill.runtime_hours, number=True),
-        Column("cost", "Job, $", lambda r: r.bill.at_least_usd, number=True),
         Column("age", "Age", lambda r: now - known_at(r.offer), number=True),
         Column("stock", "Stock", lambda r: _STOCK[r.offer.availability]),
         Column("memory", "Memory", lambda r: r.offer.vram_gb, number=True),

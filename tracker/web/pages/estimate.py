@@ -187,6 +187,7 @@ def _memory(on: OnGpu) -> float | None:
 
 _COLUMNS = (
     Column("gpu", "GPU", lambda on: on.gpu),
+    Column("cost", "Job, $", _priced, number=True),
     Column("gpus", "GPUs", lambda on: on.gpus, number=True),
     Column("hours", "Hours", lambda on: on.hours.hours, number=True),
     Column("basis", "Rests on", lambda on: str(on.hours.basis)),
@@ -194,7 +195,6 @@ _COLUMNS = (
     Column("memory", "GiB/GPU", _memory, number=True),
     Column("price", "$/GPU-h", lambda on: on.row and on.row.bill.price.usd / on.row.bill.gpu_count,
            number=True),
-    Column("cost", "Job, $", _priced, number=True),
     Column("provider", "Provider", lambda on: on.row and on.row.offer.provider),
 )  # fmt: skip
 

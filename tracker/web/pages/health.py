@@ -204,6 +204,10 @@ def _figure(value: Any) -> str:
     return str(value)
 
 
+def _rounded(value: Any) -> str:
+    return _figure(round(value, 6) if isinstance(value, Decimal) else value)
+
+
 def _events(asked: Asked, now: datetime) -> Iterator[dict[str, Any]]:
     """Newest first: what happened to rules. What a channel may have told of a secret is hidden."""
     app = asked.site.answers.app
@@ -211,7 +215,7 @@ def _events(asked: Asked, now: datetime) -> Iterator[dict[str, Any]]:
         said = event.inputs.get("event") or {}
         reason = said.get("reason") or event.inputs.get("reason") or ""
         yield {
-            "at": event.at, "rule": event.rule, "kind": event.kind, "value": _figure(event.value),
+            "at": event.at, "rule": event.rule, "kind": event.kind, "value": _rounded(event.value),
             "reason": app.redactor(str(reason)), "kept_back": event.suppressed_by or "",
         }  # fmt: skip
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tracker.store.status import StoredQuarantine
 
 MOST_STALE = 50
+_NARROWEST = 500  # a window holds so many of the shortest spans that are shown
 MOST_HELD = 100
 
 
@@ -55,7 +56,8 @@ def stale_spans(
     connection: psycopg.Connection[Any], told: Told, groups: Sequence[Group], show: str
 ) -> list[Stale]:
     """Where a series ends, or has a gap, because its seller told nothing of that market: the latest
-    MOST_STALE. Where the seller answered and had nothing, there is nothing to be stale."""
+    MOST_STALE, without what a chart is too narrow for. Where the seller answered and had nothing,
+    there is nothing to be stale."""
     from tracker.store.series.tracks import coverage
 
     report = told.report
@@ -69,7 +71,7 @@ def stale_spans(
     found = []
     for place, group, step, end in gaps:
         until = _told_again(covered.get((step.offer.provider, step.offer.market)), step.end, end)
-        if until > step.end:
+        if until - step.end > (report.end - report.question.start) / _NARROWEST:
             value = step.cost.price_usd_per_gpu_hour if show == "price" else step.usd
             found.append(
                 Stale(place, group.name, step.end, until,

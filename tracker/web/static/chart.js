@@ -89,7 +89,7 @@ function drawStale(u) {
     ctx.clip();
     ctx.beginPath();
     ctx.strokeStyle = placed(item);
-    ctx.lineWidth = devicePixelRatio;
+    ctx.lineWidth = 1.5 * devicePixelRatio;
     for (let x = from - 2 * half; x < to; x += half) {
       ctx.moveTo(x, y + half);
       ctx.lineTo(x + 2 * half, y - half);
@@ -151,7 +151,9 @@ function dates(zone) {
   const year = uPlot.fmtDate("{YYYY}");
   const minute = uPlot.fmtDate("{HH}:{mm}");
   return (u, splits, axis, space, step) => {
-    let before = null;
+    const dayOf = (at) => day(uPlot.tzDate(new Date(at * 1000), zone));
+    // The day of the first one has no room where the next one begins another day.
+    let before = step < 86400 && splits.length > 1 && dayOf(splits[0]) !== dayOf(splits[1]) ? dayOf(splits[0]) : null;
     return splits.map((at) => {
       const moment = uPlot.tzDate(new Date(at * 1000), zone);
       const [main, beside] = step >= 86400 ? [short(moment), year(moment)] : [minute(moment), day(moment)];
