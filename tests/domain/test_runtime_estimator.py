@@ -322,6 +322,28 @@ def test_where_only_an_uneven_division_fits_it_is_taken_and_said() -> None:
     assert not any("heads" in note for note in roomy.notes)
 
 
+def test_a_copy_of_a_given_size_that_does_not_fit_says_so() -> None:
+    alone = Inference(BIG, 1000, 200, requests=1000, tensor_parallel=1)
+    answer = ESTIMATOR.estimate(alone, "H100-SXM-80GB", 8)
+    assert isinstance(answer, DoesNotFit)
+    assert answer.need_gib > answer.have_gib  # of a copy on one GPU, not on all eight
+    assert answer.smallest_count is None
+    assert answer.how == "no count helps with tensor_parallel = 1: 2 GPUs hold a copy"
+    wide = replace(alone, tensor_parallel=8)
+    few = ESTIMATOR.estimate(wide, "H100-SXM-80GB", 4)
+    assert isinstance(few, NotPossible)
+    assert few.reason == ("4 x H100-SXM-80GB: a copy takes 8 GPUs of one machine (tensor_parallel)")
+    assert isinstance(ESTIMATOR.estimate(wide, "H100-SXM-80GB", 8), Estimate)
+
+
+@given(inferences, st.sampled_from(GPUS), st.integers(1, 16))
+def test_what_does_not_fit_needs_more_than_there_is(job: Inference, gpu: str, gpus: int) -> None:
+    answer = ESTIMATOR.estimate(job, gpu, gpus)
+    if isinstance(answer, DoesNotFit):
+        assert answer.need_gib > answer.have_gib
+        assert answer.smallest_count is None or answer.smallest_count > 1
+
+
 def _copy_of(answer: Estimate) -> int:
     [step] = [step for step in answer.steps if step.name == "copies"]
     return int(step.formula.split()[-3])

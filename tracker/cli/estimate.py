@@ -139,7 +139,8 @@ def _print(job: Job, found: Sequence[OnGpu], remark: str | None) -> None:
         for on in without:
             if isinstance(on.hours, NoEstimate):
                 reason = on.hours.reason
-                render.say(f"{reason if on.gpu in reason[:40] else f'{_tried(on)}: {reason}'}.")
+                named = reason.startswith(on.gpu) or f" x {on.gpu}" in reason.split(":")[0]
+                render.say(f"{reason if named else f'{_tried(on)}: {reason}'}.")
     if fits:
         render.say()
         _path(job, fits[0])

@@ -13,12 +13,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tracker.domain.runtime.figures import Figures
-from tracker.domain.runtime.memory import kv_bytes, weight_bytes
+from tracker.domain.runtime.memory import MEMORY_SHARE, SERVING_BYTES, kv_bytes, weight_bytes
 from tracker.domain.runtime.types import GIB, Bound, Inference, Link
 
 MOST_SEQUENCES = 2048  # what the usual engines schedule at once
-MEMORY_SHARE = 0.92  # of a GPU's memory that engines give to weights and cache
-RESERVED_BYTES = 1.5e9
 _PIECE = 512  # tokens of a prompt that go through the layers at once
 
 
@@ -98,7 +96,7 @@ def most_sequences(job: Inference, gpu: Figures, gpus: int) -> float:
     Each is counted with its whole context, though not all are that long at once.
     """
     has = load(job)
-    room = (MEMORY_SHARE * gpu.vram_gib * GIB - RESERVED_BYTES) * gpus - has.weights
+    room = (MEMORY_SHARE * gpu.vram_gib * GIB - SERVING_BYTES) * gpus - has.weights
     if has.cache_per_token <= 0:
         return float(MOST_SEQUENCES) if room > 0 else 0.0
     return min(float(MOST_SEQUENCES), room / (has.cache_per_token * has.context))

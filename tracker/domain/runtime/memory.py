@@ -32,7 +32,8 @@ _LOGIT_BYTES = 10
 _LOGIT_BYTES_FP32 = 14  # where the output layer itself is in fp32
 _FUSED_CHUNKS = 8  # a chunked loss keeps an eighth of the logits at a time
 _CONTEXT_BYTES = 1.2e9  # CUDA context, workspaces, fragments
-_SERVING_BYTES = 1.5e9
+MEMORY_SHARE = 0.92  # of a GPU's memory that engines take
+SERVING_BYTES = 1.5e9
 _MOST_GPUS = 4096
 
 # (weight + gradient, state) bytes of a trained parameter.
@@ -107,7 +108,7 @@ def serving_memory(job: Inference, sequences: float, gpus: int = 1) -> Memory:
     context = job.input_tokens + job.output_tokens
     kv = job.model.kv_bytes_per_token(kv_bytes(job)) * context * sequences
     return Memory(
-        weights=weights / gpus / GIB, kv_cache=kv / gpus / GIB, overhead=_SERVING_BYTES / GIB
+        weights=weights / gpus / GIB, kv_cache=kv / gpus / GIB, overhead=SERVING_BYTES / GIB
     )
 
 
@@ -122,10 +123,10 @@ def headroom(job: Training | Inference) -> float:
     """The factor on the need before a job is said to fit.
 
     The formula was low by up to a third on measured cases with 4-bit weights and long sequences,
-    by up to a sixth otherwise. Serving manages its memory itself: what is left is the cache.
+    by up to a sixth otherwise. Serving manages its memory itself: engines take a share of it.
     """
     if isinstance(job, Inference):
-        return 1.05
+        return 1 / MEMORY_SHARE
     return 1.2 if job.method is Method.QLORA else 1.15
 
 

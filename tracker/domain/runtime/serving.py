@@ -70,7 +70,8 @@ def estimate(
     c = calibration.inference(gpu, compute, job.weights, job.stack, kind)
     best: tuple[float, int, Serving] | None = None
     reason = ""
-    for size in _even(job, gpu, _sizes(job, gpus, link)):
+    sizes = _even(job, gpu, _sizes(job, gpus, link))
+    for size in sizes:
         room = most_sequences(job, gpu, size)
         copies, sequences = _spread(job, gpus // size, room)
         if check_memory and room < 1:
@@ -85,7 +86,7 @@ def estimate(
     if best is None and reason:
         return NotPossible(gpu.key, f"{gpus} x {gpu.key}: {reason}")
     if best is None:
-        return _does_not_fit(job, gpu, gpus)
+        return _does_not_fit(job, gpu, gpus, sizes)
     rate, copies, state = best
     found = _estimate(job, gpu, gpus, calibration, rate, copies, state, peak, compute, c)
     return found if job.request_rate is None else at_rate(job, job.request_rate, found)
@@ -182,20 +183,24 @@ def _speeds(job: Inference, state: Serving, copies: int) -> tuple[float | None, 
     return each * job.input_tokens / reading, written
 
 
-def _does_not_fit(job: Inference, gpu: Figures, gpus: int) -> Answer:
-    held = serving_memory(job, 1, gpus)
+def _does_not_fit(job: Inference, gpu: Figures, gpus: int, sizes: list[int]) -> Answer:
+    """What a GPU of the largest copy that was tried would hold, and what would fit."""
+    asked = job.tensor_parallel
+    if asked is not None and not sizes:
+        reason = f"{gpus} x {gpu.key}: a copy takes {asked} GPUs of one machine (tensor_parallel)"
+        return NotPossible(gpu.key, reason)
+    held = serving_memory(job, 1, max(sizes, default=gpus))
     count = 1
-    while count <= 4096:
-        if most_sequences(job, gpu, count) >= 1:
-            how = f"fits on {count} with the model divided over them"
-            break
+    while count <= 4096 and most_sequences(job, gpu, count) < 1:
         count *= 2
-    else:
+    how = f"fits on {count} with the model divided over them"
+    if count > 4096:
         how = "no count helps: use fewer bits per weight or a shorter context"
+    elif asked is not None:
+        how = f"no count helps with tensor_parallel = {asked}: {count} GPUs hold a copy"
+    none = count > 4096 or asked is not None
     need = held.total * headroom(job)
-    return DoesNotFit(
-        gpu.key, gpus, need, gpu.vram_gib, held, count if count <= 4096 else None, how
-    )
+    return DoesNotFit(gpu.key, gpus, need, gpu.vram_gib, held, None if none else count, how)
 
 
 def _estimate(
