@@ -135,6 +135,42 @@ def test_several_machines_are_said() -> None:
     assert found["num_nodes"] == 2
 
 
+@pytest.mark.parametrize(("tool", "provider"), [("skypilot", "runpod"), ("dstack", "vastai")])
+def test_where_a_tool_runs_one_machine_there_is_no_second(tool: str, provider: str) -> None:
+    words = ("--gpus", "3", "--hours", "H100=4", "--provider", provider)
+    done = run("cheapest", "--as", tool, *words)
+    assert done.code == 3
+    assert "takes 3 machines" in done.err
+    assert done.out == ""
+
+
+# What SkyPilot 0.14.1 and dstack 0.22.5 took when they were asked (docs/launching.md).
+_SKY_FIELDS = {"name", "resources", "num_nodes"}
+_SKY_RESOURCES = {"infra", "instance_type", "accelerators", "use_spot", "disk_size"}
+_DSTACK_FIELDS = {
+    "type", "name", "nodes", "commands", "backends", "regions", "instance_types", "spot_policy",
+    "max_price", "resources",
+}  # fmt: skip
+
+
+def test_files_have_the_fields_that_the_tools_took() -> None:
+    for market in ("on-demand", "spot"):
+        for provider in ("aws", "runpod", "vastai"):
+            words = ("--provider", provider, "--market", market, "--disk", "30", "--gpus", "1")
+            if (provider, market) == ("aws", "spot"):
+                continue
+            sky = yaml.safe_load(launched("skypilot", *words).out)
+            assert set(sky) == _SKY_FIELDS
+            assert set(sky["resources"]) <= _SKY_RESOURCES
+            assert isinstance(sky["resources"]["use_spot"], bool)
+            assert isinstance(sky["resources"]["disk_size"], int)
+            task = yaml.safe_load(launched("dstack", *words).out)
+            assert set(task) <= _DSTACK_FIELDS
+            assert set(task["resources"]) == {"gpu", "disk"}
+            assert set(task["resources"]["gpu"]) <= {"name", "memory", "count"}
+            assert task["spot_policy"] == market
+
+
 def test_what_a_tool_cannot_launch_is_passed_over_and_said() -> None:
     done = launched("skypilot")
     assert done.out.splitlines()[0].startswith("# bert-large: 1 x H100-SXM-80GB, runpod")

@@ -76,6 +76,9 @@ _DSTACK: Mapping[str, tuple[str, bool, bool]] = {
     "oci": ("oci", False, False), "runpod": ("runpod", False, False),
     "vastai": ("vastai", False, False),
 }  # fmt: skip
+# Where a tool runs no more than one machine for a task, and where it asks for no spot machine.
+_ONE_MACHINE = {"SkyPilot": ("runpod", "vastai"), "dstack": ("lambda", "vastai")}
+_NO_SPOT = {"SkyPilot": ("lambda",), "dstack": ("lambda",)}
 # Families that both tools call by the same name.
 _FAMILIES = frozenset(
     ("A10", "A10G", "A100", "B200", "B300", "H100", "H200", "L4", "L40S", "RTX4090", "T4", "V100")
@@ -164,9 +167,14 @@ def _dstack(asked: Asked) -> Launch:
 def _backend(
     asked: Asked, known: Mapping[str, tuple[str, bool, bool]], tool: str
 ) -> tuple[str, bool, bool]:
-    found = known.get(asked.row.offer.provider)
+    provider, machines = asked.row.offer.provider, asked.row.bill.machines
+    found = known.get(provider)
     if found is None:
         raise CannotLaunch(f"is of a provider that {tool} is not known to launch on")
+    if machines > 1 and provider in _ONE_MACHINE[tool]:
+        raise CannotLaunch(f"takes {machines} machines; {tool} launches one of {provider}'s only")
+    if asked.spot and provider in _NO_SPOT[tool]:
+        raise CannotLaunch(f"is spot, which {tool} does not ask {provider} for")
     return found
 
 

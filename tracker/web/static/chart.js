@@ -88,6 +88,7 @@ function drawStale(u) {
     ctx.rect(from, y - half, to - from, 2 * half);
     ctx.clip();
     ctx.beginPath();
+    ctx.setLineDash([]);
     ctx.strokeStyle = placed(item);
     ctx.lineWidth = 1.5 * devicePixelRatio;
     for (let x = from - 2 * half; x < to; x += half) {
@@ -110,6 +111,7 @@ function drawHeld(u) {
     const y = Math.min(Math.max(value, bbox.top + half), bbox.top + bbox.height - half);
     ctx.save();
     ctx.beginPath();
+    ctx.setLineDash([]);
     ctx.strokeStyle = placed(item);
     ctx.lineWidth = 1.5 * devicePixelRatio;
     ctx.rect(x - half, y - half, 2 * half, 2 * half);
