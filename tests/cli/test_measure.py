@@ -58,6 +58,17 @@ def test_a_later_one_is_the_next_version_and_holds() -> None:
     assert "gpu 87.5 %" in row["basis_note"]
 
 
+def test_measurements_at_two_counts_both_hold() -> None:
+    assert _measure("--gpu", "H100-SXM-80GB", "--hours", "3").code == 0
+    assert _measure("--gpu", "H100-SXM-80GB", "--gpus", "8", "--hours", "0.5").code == 0
+    one = by_id(run("cheapest", JOB, "-o", "json").json()["rows"])["h100"]
+    assert (one["basis"], one["runtime_hours"]) == ("measured", 3)
+    eight = run("estimate", JOB, "--gpu", "H100-SXM-80GB", "--gpus", "8", "-o", "json").json()
+    assert (eight["estimates"][0]["basis"], eight["estimates"][0]["hours"]) == ("measured", 0.5)
+    shown = run("jobs", "show", JOB, "-o", "json").json()["measurements"]
+    assert [one["in_force"] for one in shown] == [True, True]
+
+
 def test_a_rate_is_hours_of_the_whole_job() -> None:
     assert _measure("--gpu", "H100-SXM-80GB", "--tokens-per-second", "5000").code == 0
     row = by_id(run("cheapest", JOB, "-o", "json").json()["rows"])["h100"]

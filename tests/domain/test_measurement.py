@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.catalogue import catalogue
 from tests.support.estimating import FAMILY, HPC, LORA, SERVE, job_of
+from tracker.domain import evidence
 from tracker.domain.job import Basis, Job, RuntimeEstimate, RuntimeHours, runtime_for
 from tracker.domain.measurement import Measurement, subject_of, unit_of, with_measurements
 
@@ -40,6 +41,44 @@ def test_the_newest_of_a_gpu_holds() -> None:
     job = job_of(LORA)
     got = with_measurements(job, [of(job, "3"), of(job, "2.5", version=2)])
     assert got.hours[H100].hours == Decimal("2.5")
+
+
+def test_every_count_keeps_its_own_measurement() -> None:
+    job = job_of(LORA)
+    got = with_measurements(job, [of(job, "9"), of(job, "3"), of(job, "0.5", gpus=8)])
+    on = {gpus: evidence.find(got, H100, gpus, catalogue()).hours for gpus in (1, 4, 8)}
+    assert all(isinstance(one, RuntimeEstimate) for one in on.values())
+    told = {gpus: (one.hours, one.basis) for gpus, one in on.items()
+            if isinstance(one, RuntimeEstimate)}  # fmt: skip
+    assert told[1] == (Decimal(3), Basis.MEASURED)
+    assert told[8] == (Decimal("0.5"), Basis.MEASURED)
+    # 4 is as far from 1 as from 8, in GPUs less so: it is carried over from 1.
+    assert told[4][1] is Basis.SCALED
+    nearer = with_measurements(job, [of(job, "3")])
+    four = evidence.find(nearer, H100, 4, catalogue()).hours
+    assert isinstance(four, RuntimeEstimate)
+    assert told[4][0] == four.hours
+    # A later one of the same count takes its place, whatever the others.
+    later = with_measurements(job, [of(job, "0.5", gpus=8), of(job, "3"), of(job, "0.4", gpus=8)])
+    eight = evidence.find(later, H100, 8, catalogue()).hours
+    assert isinstance(eight, RuntimeEstimate)
+    assert eight.hours == Decimal("0.4")
+    assert [way.gpus for way in evidence.options(later, H100, 8, catalogue())] == [1, 2, 4, 8]
+
+
+def test_a_service_is_made_of_the_largest_group_that_was_measured() -> None:
+    rate = SERVE.replace('requests = "1M"', "request_rate = 20\nservice_hours = 100")
+    job = job_of(rate)
+    # 20 requests/s for 100 h; alone 5/s (they would take 400 h), in fours 24/s.
+    alone, four = of(job, "400"), of(job, str(Decimal(100) * 20 / 24), gpus=4)
+    got = runtime_for(with_measurements(job, [four, alone]), H100, catalogue())
+    assert isinstance(got, RuntimeEstimate)
+    assert (got.gpus, got.basis) == (4, Basis.MEASURED)
+    assert "4 x H100-SXM-80GB do 24 requests/s" in str(got.note)
+    only = runtime_for(with_measurements(job, [alone]), H100, catalogue())
+    assert isinstance(only, RuntimeEstimate)
+    assert only.gpus == 4
+    assert "1 x H100-SXM-80GB do 5 requests/s; busy 100%" in str(only.note)
 
 
 def test_a_job_that_has_grown_takes_longer_in_proportion() -> None:

@@ -72,18 +72,23 @@ def measurements(app: App, job: Job) -> tuple[list[Measurement], str | None]:
 
 
 def measured_values(job: Job, found: Sequence[Measurement]) -> list[dict[str, Any]]:
-    """Measurements as plain values; ``in_force``: the newest of its GPU, if it is of this job."""
+    """Measurements as plain values; ``in_force``: the newest of its GPU and count, if it is of this
+    job (of plain hours: the newest of its GPU)."""
     from tracker.domain.measurement import per_second, subject_of
 
     subject = subject_of(job)
-    newest = {one.gpu: one for one in found if one.subject == subject}
+
+    def place(one: Measurement) -> tuple[str, int]:
+        return one.gpu, one.gpus if job.task is not None else 0
+
+    newest = {place(one): one for one in found if one.subject == subject}
     return [
         {
             "gpu": one.gpu, "gpus": one.gpus, "version": one.version,
             "hours": render.quantity(one.hours), "unit": one.unit,
             "amount": render.quantity(one.amount), "per_second": render.quantity(per_second(one)),
             "measured_at": one.measured_at,
-            "note": one.note, "in_force": newest.get(one.gpu) is one,
+            "note": one.note, "in_force": newest.get(place(one)) is one,
             **{name: render.quantity(value) for name, value in one.utilisation.items()},
         }
         for one in found

@@ -106,7 +106,9 @@ def options(
     """
     given = _count_given(job)
     entry = _entry(job, gpu_key, catalogue)
-    inside = given or _inside(gpu_count, entry.gpus if entry is not None else 1)
+    known = [one.gpus for key, one in job.also_measured if key == gpu_key]
+    known.append(entry.gpus if entry is not None else 1)
+    inside = given or _inside(gpu_count, known)
     ways, why = _ways(job, gpu_key, inside, gpu_count, catalogue)
     in_time = _in_time(job, ways)
     if not in_time and not given:
@@ -132,7 +134,7 @@ def find(job: Job, gpu_key: str, gpus: int, catalogue: GpuCatalogue, per_machine
         raise ValueError(f"{job.name} has no workload")
     if is_slice(gpu_key):
         return Found(NoEstimate("a slice of a GPU: estimates are for whole GPUs", SLICE))
-    entry = _entry(job, gpu_key, catalogue)
+    entry = _entry(job, gpu_key, catalogue, gpus)
     if entry is not None and job.task.service_hours is not None and gpus >= entry.gpus:
         return Found(*as_given(job.task, entry, gpu_key, gpus))
     if entry is not None and entry.gpus == gpus:
@@ -193,9 +195,9 @@ def _count_given(job: Job) -> tuple[int, ...]:
     return (job.gpus_needed,) if job.count_given or job.gpus_needed > 1 else ()
 
 
-def _inside(gpu_count: int, known: int) -> tuple[int, ...]:
-    """Counts of one machine: the usual ones, all of it, and that which hours are given for."""
-    return tuple(sorted({n for n in (*USUAL_COUNTS, gpu_count, known) if n <= gpu_count}))
+def _inside(gpu_count: int, known: Iterable[int]) -> tuple[int, ...]:
+    """Counts of one machine: the usual ones, all of it, and those that hours are given for."""
+    return tuple(sorted({n for n in (*USUAL_COUNTS, gpu_count, *known) if n <= gpu_count}))
 
 
 def _machines_full(
@@ -245,8 +247,18 @@ def _in_time(job: Job, ways: Iterable[RuntimeEstimate]) -> list[RuntimeEstimate]
 # --- one GPU and count ------------------------------------------------------------------------
 
 
-def _entry(job: Job, gpu_key: str, catalogue: GpuCatalogue) -> RuntimeHours | None:
-    """The hours given for exactly this GPU: its own, or its family's if it is the reference."""
+def _entry(
+    job: Job, gpu_key: str, catalogue: GpuCatalogue, gpus: int | None = None
+) -> RuntimeHours | None:
+    """The hours given for exactly this GPU: its own, or its family's if it is the reference. Of
+    several counts those for *gpus*; of a service those for the most that are no more."""
+    others = [one for key, one in job.also_measured if key == gpu_key and gpus is not None]
+    if others and gpus is not None:
+        service = job.task is not None and job.task.service_hours is not None
+        others.append(job.hours[gpu_key])
+        fit = [one for one in others if one.gpus == gpus or (service and one.gpus <= gpus)]
+        if fit:
+            return max(fit, key=lambda one: one.gpus)
     entry = job.hours.get(gpu_key)
     if entry is None:
         family = gpu_key.split("-", 1)[0]
@@ -329,15 +341,16 @@ def anchor(job: Job, gpu: str, gpus: int, catalogue: Catalogue) -> tuple[str, Ru
     """The hours given that say most of this GPU and count: the best basis, then the nearest."""
     family = gpu.split("-", 1)[0]
 
-    def order(known: tuple[str, RuntimeHours]) -> tuple[int, bool, bool, bool, str]:
+    def order(known: tuple[str, RuntimeHours]) -> tuple[int, bool, bool, int, str]:
         key, entry = known
         return (
-            _RANK[entry.basis], key != gpu, key.split("-", 1)[0] != family, entry.gpus != gpus, key,
+            _RANK[entry.basis], key != gpu, key.split("-", 1)[0] != family,
+            abs(entry.gpus - gpus), key,
         )  # fmt: skip
 
     known = [
         (key, entry)
-        for name, entry in job.hours.items()
+        for name, entry in (*job.hours.items(), *job.also_measured)
         if not entry.lower_bound and (key := _exact(name, catalogue))
     ]
     if len(known) > 1:  # where such a job is not modelled, its hours tell nothing of other GPUs

@@ -103,7 +103,8 @@ class Job:
     ``min_vram_gb`` is per GPU. One run ``completes`` so many jobs of a batch, where it is one.
 
     With a ``task`` the hours that nobody gave are worked out with ``estimator``
-    (tracker.domain.evidence), for several counts of GPUs unless ``count_given``.
+    (tracker.domain.evidence), for several counts of GPUs unless ``count_given``. What was measured
+    on a GPU of ``hours`` at other counts is ``also_measured``.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Job:
     download: Downloads | None = None
     completes: int | None = None
     estimator: Estimator | None = field(default=None, compare=False, repr=False)
+    also_measured: tuple[tuple[str, RuntimeHours], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

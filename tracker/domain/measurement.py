@@ -70,22 +70,30 @@ def unit_of(job: Job) -> tuple[str | None, Decimal | None]:
 
 
 def with_measurements(job: Job, measurements: Iterable[Measurement]) -> Job:
-    """*job* with the newest measurement of each GPU as its hours there.
+    """*job* with the newest measurement of each GPU as its hours there, and where it says what it
+    computes with the newest at every other count beside it.
 
     *measurements* are those of this job's name, oldest first. One of another subject, or for fewer
     GPUs than the job needs, is left out. A job that has grown since takes longer in proportion.
     """
     subject = subject_of(job)
-    hours = dict(job.hours)
+    newest: dict[tuple[str, int], RuntimeHours] = {}
     for one in measurements:
         if one.subject != subject or (job.task is None and one.gpus < job.gpus_needed):
             continue
         taken = _hours_now(one, job)
         if taken is not None:
-            hours[one.gpu] = RuntimeHours(
+            newest.pop((one.gpu, one.gpus), None)  # the last one in it is the newest of its GPU
+            newest[one.gpu, one.gpus] = RuntimeHours(
                 taken, one.gpus, Basis.MEASURED, note=_note(one), source=SOURCE
             )
-    return replace(job, hours=MappingProxyType(hours))
+    hours = {**job.hours, **{gpu: made for (gpu, _), made in newest.items()}}
+    also = ((gpu, made) for (gpu, _), made in newest.items() if hours[gpu] is not made)
+    return replace(
+        job,
+        hours=MappingProxyType(hours),
+        also_measured=tuple(also) if job.task is not None else (),
+    )
 
 
 def _hours_now(one: Measurement, job: Job) -> Decimal | None:

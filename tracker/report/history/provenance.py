@@ -30,7 +30,7 @@ def provenance(job: Job, gpu_key: str, catalogue: Catalogue, why: str) -> dict[s
     by GPU are in ``measurements`` and, those that the job gives, in ``hours``.
     """
     estimator = job.estimator
-    stated = replace(job, hours={}, title="", description="", estimator=None)
+    stated = replace(job, hours={}, also_measured=(), title="", description="", estimator=None)
     return {
         "gpucost": __version__,
         "why": why,
@@ -41,7 +41,10 @@ def provenance(job: Job, gpu_key: str, catalogue: Catalogue, why: str) -> dict[s
         "job": _digest((repr(stated),)),
         "measurements": {
             gpu: f"{plain(given.hours)} h on {given.gpus}, {_version(given.note)}"
-            for gpu, given in sorted(job.hours.items())
+            for gpu, given in (
+                *sorted(job.hours.items()),
+                *((f"{gpu} x {given.gpus}", given) for gpu, given in sorted(job.also_measured)),
+            )
             if given.source == SOURCE
         },
         "hours": {
