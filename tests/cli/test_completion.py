@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -141,6 +142,46 @@ def test_in_bash() -> None:
     assert in_bash("che") == ["cheapest"]
     assert in_bash("cheapest", "bert-la") == ["bert-large"]
     assert in_bash("cheapest", "bert-large", "--gpu", "A100,H20") == ["A100,H200"]
+
+
+def _offered_by(shell: str, script: str, words: tuple[str, ...], home: Path) -> list[str]:
+    done = subprocess.run(
+        [shell, *({"zsh": ["-f"], "fish": ["--no-config"]}[shell]), "-c", script, *words],
+        capture_output=True, text=True, timeout=60, check=True,
+        env={**os.environ, "PATH": f"{COMMAND.parent}:{os.environ['PATH']}", "HOME": str(home)},
+    )  # fmt: skip
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+# What zsh's own completion would call, told to print what it is given.
+_ZSH = """
+compdef() { [[ "$*" == "_gpucost_completion gpucost" ]] || exit 9 }
+compadd() { print -rl -- "${completions[@]}" }
+_describe() { print -rl -- "${completions_with_descriptions[@]%%:*}" }
+eval "$(gpucost completion zsh)"
+words=("$0" "$@"); CURRENT=$#words
+_gpucost_completion
+"""
+_FISH = """
+gpucost completion fish | source
+complete --do-complete (string join " " $argv) | string replace --regex "\t.*" ""; true
+"""
+_ASKED = [
+    (("che",), ["cheapest"]), (("cheapest", "bert-la"), ["bert-large"]),
+    (("cheapest", "bert-large", "--gpu", "A100,H20"), ["A100,H200"]),
+    (("provider", "check", "runp"), ["runpod"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "offered_"), _ASKED)
+@pytest.mark.parametrize(("shell", "script"), [("zsh", _ZSH), ("fish", _FISH)])
+def test_in_other_shells(
+    tmp_path: Path, shell: str, script: str, words: tuple[str, ...], offered_: list[str]
+) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell}: apt-get install {shell}")
+    assert _offered_by(shell, script, ("gpucost", *words), tmp_path) == offered_
 
 
 def test_nothing_heavy_is_imported_for_a_name() -> None:
