@@ -121,6 +121,9 @@ def test_a_service_is_told_by_the_gpus_that_it_takes() -> None:
     assert "to" in many
     assert "GPUs" in many
     assert "1 copy " in answer.out
+    entry = _of(run("estimate", "llama-3.1-8b-service", "--gpu", "L4", "-o", "json").json())
+    [low, gpus, high] = (entry["L4-24GB"][key] for key in ("low_gpus", "gpus", "high_gpus"))
+    assert (str(low), str(gpus), str(high)) == (many[3], many[1], many[5])
     assert "a machine of 1 GPU\n" in answer.out
 
 

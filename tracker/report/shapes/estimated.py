@@ -54,6 +54,8 @@ def _entry(on: OnGpu) -> dict[str, Any]:
         "hours": texts.quantity(hours.hours),
         "low_hours": texts.quantity(hours.low_hours),
         "high_hours": texts.quantity(hours.high_hours),
+        "low_gpus": hours.low_gpus,
+        "high_gpus": hours.high_gpus,
         "basis": hours.basis, "note": hours.note, "source": hours.source,
         "lower_bound": hours.lower_bound, "version": hours.version,
     }  # fmt: skip
@@ -73,6 +75,8 @@ def _entry(on: OnGpu) -> dict[str, Any]:
         "at_least_usd": texts.usd_text(row.bill.at_least_usd) if row else None,
         "low_usd": texts.usd_text(row.low_usd) if row else None,
         "high_usd": texts.usd_text(row.high_usd) if row else None,
+        "machines": row.bill.machines if row else None,
+        "gpus_per_machine": texts.quantity(row.bill.gpu_count) if row else None,
         "provider": row.offer.provider if row else None,
     }
     return entry
