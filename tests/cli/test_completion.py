@@ -165,7 +165,7 @@ _gpucost_completion
 """
 _FISH = """
 gpucost completion fish | source
-complete --do-complete (string join " " $argv) | string replace --regex "\t.*" ""; true
+complete --do-complete (string join -- " " $argv) | string replace --regex "\t.*" ""; true
 """
 _ASKED = [
     (("che",), ["cheapest"]), (("cheapest", "bert-la"), ["bert-large"]),
