@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracker.alert.evaluate import Evaluation, evaluate
 from tracker.alert.looks import looks_of, steady_looks
+from tracker.alert.past_bills import PastBills
 from tracker.alert.rules import Rule
 from tracker.alert.snapshot import DOUBT_HOLDS, Past, Snapshot
 from tracker.domain.confirm import AUTO, host_of
@@ -180,6 +181,8 @@ class _Market:
         self._asked = _by_name(sources, quotes)
         self._watches_providers = isinstance(rule.condition, ProviderStale)
         self._made: dict[Any, Evaluation] = {}
+        self._bills: dict[tuple[Any, ...], PastBills] = {}
+        self._seen: dict[tuple[int, str], StoredOffer] = {}
 
     def at(self, looks: Sequence[datetime], days: int) -> Iterator[Evaluation]:
         """What there is to see at each of *looks*; of a drop, *days* before it too."""
@@ -231,17 +234,34 @@ class _Market:
         return Snapshot(
             offers=tuple(self._offers(known)), held=(), providers=self._providers_at(at),
             discounts=book, catalogue=self._catalogue, past=then,
+            costing=self._bills_under(book).costing,
         )  # fmt: skip
+
+    def _bills_under(self, book: DiscountBook) -> PastBills:
+        name = _name(book)
+        if name not in self._bills:
+            self._bills[name] = PastBills(self._catalogue, book)
+        return self._bills[name]
 
     def _offers(self, known: _Known) -> Iterator[StoredOffer]:
         for number, sure in known.fresh:
-            quote = self._quotes[number]
-            every = self._every(quote.offer.source)
-            seen_at = quote.start + max(every / 2, _INSTANT) if sure else quote.start
-            yield quote.offer._replace(seen_at=seen_at)
+            yield self._as_seen(number, "sure" if sure else "new")
         for number in known.stale:
+            yield self._as_seen(number, "stale")
+
+    def _as_seen(self, number: int, how: str) -> StoredOffer:
+        """The offer of a quote as it is known at a look: the same object each time."""
+        offer = self._seen.get((number, how))
+        if offer is None:
             quote = self._quotes[number]
-            yield quote.offer._replace(seen_at=quote.end, stale_at=quote.end)
+            offer = quote.offer._replace(seen_at=quote.start)
+            if how == "sure":
+                every = self._every(offer.source)
+                offer = offer._replace(seen_at=quote.start + max(every / 2, _INSTANT))
+            elif how == "stale":
+                offer = offer._replace(seen_at=quote.end, stale_at=quote.end)
+            self._seen[number, how] = offer
+        return offer
 
     def _every(self, source: str) -> timedelta:
         provider = self._providers.get(source)

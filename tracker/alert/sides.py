@@ -156,6 +156,9 @@ def job_costing(job: Job, snapshot: Snapshot, now: datetime, end: End | None = N
     """
     if job.limits is not None:
         job = replace(job, limits=job.limits._replace(budget_usd=None, deadline_hours=None))
+    if snapshot.costing is not None:
+        found: Costing = snapshot.costing(job, end)
+        return found
 
     def cost(offers: Sequence[StoredOffer], filters: Filters) -> tuple[list[Ask], Counter[str]]:
         report = cheapest_report(
@@ -213,9 +216,9 @@ def believed(asks: Iterable[Ask], among: Sequence[Ask], snapshot: Snapshot) -> l
     return [a for a in asks if is_sure(_quote(a, snapshot), quotes)]
 
 
-def _quote(ask: Ask, snapshot: Snapshot, *, trusted: bool = False) -> Quote[Ask]:
+def _quote(ask: Ask, snapshot: Snapshot) -> Quote[Ask]:
     o = ask.offer
-    confirmed = trusted or seen_twice(o.valid_from, o.seen_at, snapshot.interval(o.source))
+    confirmed = seen_twice(o.valid_from, o.seen_at, snapshot.interval(o.source))
     return Quote(ask.usd, ask, o.provider, host_of(o.native_id), o.marketplace, confirmed)
 
 
@@ -243,8 +246,8 @@ def side(
     judge = _Judge(selection, rule.rank, snapshot)
     used = sure if only_sure else whole
     chosen = judge.figure(used)
-    with_stale = judge.figure(used, usable(stale))
-    with_held = judge.figure(used, usable(held))
+    with_stale = judge.figure(used, usable(stale)) if stale else chosen
+    with_held = judge.figure(used, usable(held)) if held else chosen
     maybe = asks if not only_sure else [*sure, *(a for a in asks if a.partial or a.lower_bound)]
     least = judge.figure(maybe, trusted=True)
     health, reason = judge.verdict(
@@ -294,15 +297,22 @@ class _Judge:
         self._selection = selection
         self._rank = rank
         self._snapshot = snapshot
+        self._quotes: dict[int, Quote[Ask]] = {}  # of asks that live as long as this
 
     def figure(
         self, asks: Iterable[Ask], doubted: Iterable[Ask] = (), *, trusted: bool = False
     ) -> Figure[Ask]:
         """What the rank picks of *asks* and *doubted*; the latter (all, if *trusted*) need no
         confirmation, for they only ask what the figure might be."""
-        quotes = [_quote(ask, self._snapshot, trusted=trusted) for ask in asks]
-        quotes += [_quote(ask, self._snapshot, trusted=True) for ask in doubted]
+        quotes = [self._quote(ask, trusted=trusted) for ask in asks]
+        quotes += [self._quote(ask, trusted=True) for ask in doubted]
         return figure(quotes, self._rank)
+
+    def _quote(self, ask: Ask, *, trusted: bool) -> Quote[Ask]:
+        quote = self._quotes.get(id(ask))
+        if quote is None:
+            quote = self._quotes[id(ask)] = _quote(ask, self._snapshot)
+        return quote._replace(confirmed=True) if trusted and not quote.confirmed else quote
 
     def verdict(
         self,

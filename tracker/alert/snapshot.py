@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tracker.alert.rules import Rule
 from tracker.domain.gpu import Catalogue
+from tracker.domain.job import Job
 from tracker.domain.rule.condition import CostDrops
+from tracker.report.costing import End
 from tracker.report.discounts import DiscountBook
 from tracker.store import reads
 from tracker.store.alert_inputs import Coverage, HeldOffer, coverage, held_offers, sold_before
@@ -43,7 +45,8 @@ class Snapshot:
 
     ``offers`` are all that are live, stale ones included, without those that a gate holds back by
     now; these are in ``held``. ``past`` is keyed by days. ``sources`` are the providers that are to
-    be polled, where that is known.
+    be polled, where that is known. ``costing`` makes the bills of a job otherwise than in full (see
+    ``past_bills``).
     """
 
     offers: tuple[StoredOffer, ...]
@@ -53,6 +56,7 @@ class Snapshot:
     catalogue: Catalogue
     past: Mapping[int, Past] = field(default_factory=dict)
     sources: frozenset[str] = frozenset()
+    costing: Callable[[Job, End | None], Any] | None = None
 
     @classmethod
     def read(

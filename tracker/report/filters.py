@@ -123,7 +123,7 @@ def select(
                 break
         else:
             selection.kept.append(offer)
-    _leave_out_resold(selection, now)
+    leave_out_resold(selection, now)
     if total_offers is not None and total_offers > selection.total:
         selection.excluded[OTHER_GPUS] += total_offers - selection.total
     return selection
@@ -141,7 +141,7 @@ def reason_by(
     return reason
 
 
-def _leave_out_resold(selection: Selection, now: datetime) -> None:
+def leave_out_resold(selection: Selection, now: datetime) -> None:
     """Count each machine once: a resold one gives way to the same one of its upstream provider.
 
     The same are those of one GPU, in one number, on one market, wherever they stand: a form factor

@@ -68,11 +68,13 @@ class Polled(NamedTuple):
     accepted: tuple[datetime, ...]
 
 
+# The last poll before the window is looked for once a source: not for each of its polls.
 _POLLS_SQL = (
-    "SELECT p.id, l.polled_at, l.status IN ('complete', 'partial') FROM provider p"
-    " JOIN poll l ON l.provider_id = p.id AND l.polled_at < %(end)s AND l.polled_at >= coalesce("
-    "(SELECT max(b.polled_at) FROM poll b WHERE b.provider_id = p.id"
-    " AND b.polled_at < %(start)s AND b.status IN ('complete', 'partial')), %(start)s)"
+    "SELECT p.id, l.polled_at, l.ok FROM provider p CROSS JOIN LATERAL ("
+    "(SELECT polled_at, true AS ok FROM poll WHERE provider_id = p.id AND polled_at < %(start)s"
+    " AND status IN ('complete', 'partial') ORDER BY polled_at DESC LIMIT 1)"
+    " UNION ALL SELECT polled_at, status IN ('complete', 'partial') FROM poll"
+    " WHERE provider_id = p.id AND polled_at >= %(start)s AND polled_at < %(end)s) l"
     " UNION SELECT p.id, n.valid_from, true FROM provider p JOIN price_span n ON n.source_id = p.id"
     " WHERE p.kind = 'import' AND n.valid_to > %(start)s AND n.valid_from < %(end)s"
     " ORDER BY 1, 2"
