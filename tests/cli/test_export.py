@@ -16,6 +16,7 @@ from tests.cli.harness import A100, ago, polled, record, run
 from tests.support.offers import make_offer
 from tests.support.pg import TestServer
 from tracker.collect.importing import own
+from tracker.domain.gpu import Gpu
 from tracker.domain.offer import Extras, Market, Terms
 from tracker.store.exporting import COLUMNS, HISTORY
 
@@ -104,6 +105,23 @@ def test_export_and_import_lose_nothing(
     assert [row for row in before if row not in after] == []
     assert {r["source"] for r in table(tmp_path / "after.csv")} == {"import-acme"}
     assert len(table(tmp_path / "after.csv")) == len(table(tmp_path / "before.csv"))
+
+
+def test_one_id_on_two_gpus_stays_two_offers(
+    database_url: str, tmp_path: Path, database_server: TestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What the provider calls them does not tell them apart.
+    gpus = {"2": Gpu("H100-SXM-80GB", "H100", "SXM", 80), "3": Gpu("H100-80GB", "H100", None, 80)}
+    record(database_url, polled("acme", [make_offer("id", p, gpu=g) for p, g in gpus.items()]))
+    monkeypatch.setenv("GPUCOST_DATABASE_URL", database_url)
+    assert run("export", "history", "first.csv", "-o", "csv").code == 0
+    with database_server.database(migrated=True) as other:
+        monkeypatch.setenv("GPUCOST_DATABASE_URL", other)
+        assert run("import", "csv", "first.csv").code == 0
+        assert run("export", "history", "after.csv", "-o", "csv").code == 0
+    for name in ("first.csv", "after.csv"):
+        found = {r["price_native"]: r["gpu_key"] for r in table(tmp_path / name)}
+        assert found == {price: gpu.key for price, gpu in gpus.items()}
 
 
 def test_the_same_filters_as_the_commands(filled: str, tmp_path: Path) -> None:

@@ -91,6 +91,17 @@ def test_providers_and_offers_go_on_with_an_import_beside_them(folder: Path) -> 
     assert run("doctor").code in (0, 2)
 
 
+def test_a_file_that_ends_in_the_middle_of_a_line(folder: Path) -> None:
+    # The price is the last cell, and may have had more digits.
+    order = [name for name in ROW if name != "usd"] + ["usd"]
+    lines = [",".join(order)] + [",".join(ROW[name] for name in order)] * 2
+    (folder / "table.csv").write_text("\n".join(lines)[:-1])
+    done = run(*ASKED, "-o", "json").json()
+    assert (done["rows"], done["kept"]) == (2, 1)
+    assert done["refused"][0]["reason"] == "the last line has no end: it may have been cut short"
+    assert run("import", "csv", "table.csv", "--mapping", "mapping.toml").code == 0
+
+
 def test_a_file_of_which_nothing_can_be_kept(folder: Path) -> None:
     (folder / "table.csv").write_text(f"{HEADER}\n{FREE}\n")
     done = run(*ASKED)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from tracker.collect.importing import words
 from tracker.collect.importing.mapping import Mapping
 from tracker.collect.importing.observation import Observation, Snapshot, placeholder
+from tracker.collect.importing.tables import CUT_SHORT, CutShort
 from tracker.collect.importing.words import Unreadable
 from tracker.domain.offer import ListedOffer, Market, PriceKind, PriceUnit, Terms
 
@@ -71,6 +72,8 @@ class Reader:
         """Add one row to *into*: an observation, or the reason why it is none."""
         into.rows += 1
         try:
+            if isinstance(row, CutShort):
+                raise Unreadable(CUT_SHORT)
             if len(row) < self._width:
                 raise Unreadable(SHORT_ROW)
             into.observations.append(self._observation(row, where, into))

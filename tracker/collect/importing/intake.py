@@ -19,7 +19,7 @@ from tracker.collect.importing.observation import (
     Snapshot,
 )
 from tracker.collect.importing.rules import COMPONENT, is_component, refusal
-from tracker.domain.gpu import Catalogue
+from tracker.domain.gpu import Catalogue, Gpu
 from tracker.domain.money import PerMachineHour, to_micro_usd
 from tracker.domain.normalize import FxRate, Unnormalised, normalise
 from tracker.domain.offer import ListedOffer, Market, Offer
@@ -85,7 +85,7 @@ class Intake:
         self._listings = listings
         self._numbers = dict(numbers or {})
         self._since, self._until = since, until
-        self._entries: dict[tuple[str | None, ListedOffer], Entry | str] = {}
+        self._entries: dict[tuple[str | None, ListedOffer, Gpu | None], Entry | str] = {}
         self._days: Days | None = None
 
     def doubt_the_whole(self) -> None:
@@ -152,12 +152,13 @@ class Intake:
         return price.machine_hour(offer.listed.gpu_count, o.usd_per_unit or Decimal(1)).usd
 
     def _entry(self, o: Observation, new: list[tuple[int, Offer]]) -> Entry | str:
-        known = self._entries.get((o.source, o.offer))
+        named = o.source, o.offer, o.gpu  # of our own exports, the words alone do not tell the GPU
+        known = self._entries.get(named)
         if known is None:
             known = self._identify(o, new)
             if len(self._entries) >= _CACHED:
                 self._entries.clear()
-            self._entries[(o.source, o.offer)] = known
+            self._entries[named] = known
         return known
 
     def _identify(self, o: Observation, new: list[tuple[int, Offer]]) -> Entry | str:

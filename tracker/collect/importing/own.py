@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any, TypeVar
 
 from tracker.collect.importing.observation import Observation, Snapshot, placeholder
+from tracker.collect.importing.tables import CUT_SHORT, CutShort
 from tracker.domain.gpu import Gpu
 from tracker.domain.money import parse_decimal, to_micro_usd
 from tracker.domain.offer import ListedOffer, Market, PriceKind, PriceUnit, Terms
@@ -65,6 +66,9 @@ class Reader:
     def read(self, row: Sequence[str], where: str, into: Snapshot) -> None:
         """Add one row to *into*: a span, or the reason why it is none."""
         into.rows += 1
+        if isinstance(row, CutShort):
+            into.refuse(CUT_SHORT, f"{where}: {','.join(row)}")
+            return
         if len(row) < self._width:
             into.refuse(SHORT_ROW, f"{where}: {','.join(row)}")
             return

@@ -50,13 +50,33 @@ def open_table(path: Path, kind: str, wanted: Sequence[str] = ()) -> Iterator[Ta
             zipped = raw.peek(2).startswith(_GZIP)
             binary: Any = gzip.open(raw) if zipped else raw  # noqa: SIM115 (closed with raw)
             with io.TextIOWrapper(binary, "utf-8-sig", errors="replace", newline="") as text:
-                yield _csv(text, path) if kind == "csv" else _ndjson(text, path, wanted)
+                if kind == "csv":
+                    # A compressed file that is cut short is damaged.
+                    yield _csv(text, path, whole=zipped or _ends_a_line(path))
+                else:
+                    yield _ndjson(text, path, wanted)
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "damaged gzip"
         raise BadTable(f"{path}: {reason}") from None
 
 
-def _csv(text: IO[str], path: Path) -> Table:
+CUT_SHORT = "the last line has no end: it may have been cut short"
+
+
+class CutShort(list[str]):
+    """The last row of a file that ends in the middle of a line, perhaps of a cell."""
+
+
+def _ends_a_line(path: Path) -> bool:
+    """Whether the last line of a file has an end, as far as that can be looked up."""
+    if not path.is_file() or not path.stat().st_size:
+        return True
+    with path.open("rb") as raw:
+        raw.seek(-1, io.SEEK_END)
+        return raw.read(1) in b"\r\n"
+
+
+def _csv(text: IO[str], path: Path, *, whole: bool) -> Table:
     csv.field_size_limit(_MAX_CELL)
     reader = csv.reader(text)
     try:
@@ -67,12 +87,15 @@ def _csv(text: IO[str], path: Path) -> Table:
         raise BadTable(f"{path}: not a CSV table: {error}") from None
 
     def rows() -> Iterator[tuple[int, Sequence[str]]]:
-        number = 0
+        number, last = 0, None
         try:
             for row in reader:
                 if row:
-                    number += 1
-                    yield number, row
+                    if last is not None:
+                        yield number, last
+                    number, last = number + 1, row
+            if last is not None:
+                yield number, last if whole else CutShort(last)
         except csv.Error as error:
             raise BadTable(f"{path} line {reader.line_num}: not a CSV table: {error}") from None
 

@@ -26,6 +26,7 @@ OVERALL = "cheapest of all"
 _DAY = timedelta(days=1)
 _INSTANT = timedelta(microseconds=1)
 _MOSTLY = 0.9  # of the time compared
+_NAMED = 5
 
 
 class Group(NamedTuple):
@@ -168,9 +169,11 @@ def _of_shares(shares: Shares[str]) -> Iterator[str]:
         return
     short = [
         f"{name} only for {length_text(one.compared)}"
-        for name, one in shares.of.items()
+        for name, one in sorted(shares.of.items(), key=lambda item: -item[1].alone)
         if one.compared < shares.compared * _MOSTLY
     ]
+    if len(short) > _NAMED:  # those that were the cheapest for longest have come first
+        short = [*short[:_NAMED], f"{len(short) - _NAMED} more for part"]
     if short:
         yield (
             f"Compared are the {length_text(shares.compared)} for which two or more are known:"
