@@ -194,3 +194,15 @@ def test_check_says_when_a_job_runs_on_no_gpu(tmp_path: Path) -> None:
     # Divided over machines of eight it fits.
     several = HUGE.replace('"20T"', '"405B"').replace('sharding = "ddp"\n', "")
     assert run("jobs", "check", _file(tmp_path, several)).code == 0
+
+
+def test_a_count_that_is_given_must_do_by_itself(tmp_path: Path) -> None:
+    """More GPUs would hold it, but the job says three."""
+    text = (
+        'name = "three"\ngpus_needed = 3\n[workload]\nkind = "training"\n'
+        'model = "Llama 3.1 8B"\ntokens = "1B"\nseq_len = 2048\nsharding = "tp"\n'
+        "checkpointing = true\n"
+    )
+    answer = run("jobs", "check", _file(tmp_path, text))
+    assert answer.code == 3
+    assert "known kinds, on 3 of them: " in answer.out

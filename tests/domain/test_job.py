@@ -380,3 +380,12 @@ def test_bert_large_on_every_gpu_of_the_real_catalogue() -> None:
     forty = runtime_for(bert, "A100-PCIE-40GB", catalogue())
     assert isinstance(forty, RuntimeEstimate)
     assert forty.hours > 15  # 1,555 of 2,039 GB/s: never the 12 hours of the 80 GB SXM part
+
+
+def test_a_rate_of_a_job_without_a_workload_says_what_to_give() -> None:
+    text = 'name = "j"\n[hours.A100]\ntokens_per_second = 5000\n'
+    with pytest.raises(JobError) as caught:
+        job_from_text(text)
+    assert str(caught.value) == (
+        "hours.A100.tokens_per_second: a job without a workload counts no tokens; give hours"
+    )

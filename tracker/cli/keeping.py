@@ -114,12 +114,16 @@ def nowhere(app: App, job: Job) -> str | None:
     if not keys:
         return f"no known GPU has {job.min_vram_gb} GB"
     found = estimates(job, keys, app.catalogue)
-    if any(isinstance(on.hours, RuntimeEstimate) or _on_several(on) for on in found):
+    pinned = job.count_given or job.gpus_needed > 1
+    if any(
+        isinstance(on.hours, RuntimeEstimate) or (not pinned and _on_several(on)) for on in found
+    ):
         return None
     smallest = min(found, key=_most_memory)
     reason = "" if isinstance(smallest.hours, RuntimeEstimate) else smallest.hours.reason
     kinds = render.counted(len(found), "known kind")
-    return f"it runs on no GPU of {kinds}, however many: {reason}"
+    many = f"on {job.gpus_needed} of them" if pinned else "however many"
+    return f"it runs on no GPU of {kinds}, {many}: {reason}"
 
 
 def _on_several(on: OnGpu) -> bool:

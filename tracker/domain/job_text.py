@@ -241,7 +241,11 @@ def _hours_of(entry: Mapping[str, Any], where: str, task: Task | None) -> Decima
             raise JobError(f"{where}: hours is missing")
         return read_hours(entry["hours"], f"{where}.hours")
     key = rates[0]
-    amount = task.units.get(_RATES[key]) if task is not None else None
+    if task is None:
+        raise JobError(
+            f"{where}.{key}: a job without a workload counts no {_RATES[key]}; give hours"
+        )
+    amount = task.units.get(_RATES[key])
     if amount is None:
         raise JobError(f"{where}.{key}: the workload does not say how many {_RATES[key]} there are")
     rate = read_number(entry[key], f"{where}.{key}")
