@@ -70,6 +70,8 @@ def outcome(answer: Result) -> tuple[int, str]:
          "no price is known in this window; h" + DIFFER),
         (("when", *JOB, "--deadline", "5d", "--since", "2025-12-01", "--until", "2026-01-01"),
          "no complete bill of the job is on record in that time; h" + DIFFER),
+        (("alerts", "backtest", "h100-cheaper-than-a100", "--channel-free", "--since", "2025-12-01",
+          "--until", "2026-01-01"), "no poll is recorded in that time; h" + DIFFER),
     ],
 )  # fmt: skip
 def test_before_the_record_every_reader_says_when_it_begins(
@@ -121,6 +123,18 @@ def test_who_is_asked_for_decides_when_the_record_begins() -> None:
     assert outcome(answer) == (
         3, "no price is on record from then; history begins at 2026-03-05 00:00 UTC"
     )  # fmt: skip
+
+
+@pytest.mark.usefixtures("_in_world")
+def test_two_gpus_of_the_past_are_an_answer_where_neither_is_to_be_had_now() -> None:
+    command = ("compare", "H100", "A100", *JOB, "--since", "2026-03-01")
+    answer = run(*command)
+    assert answer.code == 0
+    assert answer.err == "only stale prices of H100 and A100 match now\n"
+    assert "for which both are known: H100 23.1 %, A100 76.9 %" in answer.out
+    then = run(*command, "--as-of", "2026-03-20")
+    assert (then.code, then.err) == (0, "no offer of H100 and A100 matches then\n")
+    assert run(*command[:-2]).code == 4
 
 
 @pytest.mark.usefixtures("_in_world")

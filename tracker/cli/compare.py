@@ -62,6 +62,11 @@ def compare(
             if not side.rows
         ]  # fmt: skip
         of = f"of {' and '.join(missing)}"
+        if past is not None and past.steps:  # which has been answered
+            when = "now" if options["as_of"] is None else "then"
+            what = "only stale prices" if report.only_stale else "no offer"
+            click.echo(f"{what} {of} match{'' if report.only_stale else 'es'} {when}", err=True)
+            return
         if report.only_stale:
             raise Exit(
                 EXIT_ONLY_STALE, f"only stale prices {of} match; poll again, or --include-stale"

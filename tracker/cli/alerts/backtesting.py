@@ -68,6 +68,8 @@ def backtest(obj: dict[str, Any], /, rule: str, **options: Any) -> None:
     durations. Sends and writes nothing."""
     from tracker.alert.backtest import NothingToSee, has_margins, suggest
     from tracker.alert.backtest import backtest as replayed
+    from tracker.report.record import begins
+    from tracker.store.beginnings import beginnings
 
     app = App(obj["config"])
     now = datetime.now(UTC)
@@ -77,14 +79,15 @@ def backtest(obj: dict[str, Any], /, rule: str, **options: Any) -> None:
         raise Exit(EXIT_USAGE, f"--suggest: margins mean nothing to {wanted.condition}")
     found: Suggestion | None = None
     trouble: str | None = None
-    try:
-        with reading(app) as connection:
+    with reading(app) as connection:
+        try:
             tested = replayed(
                 connection, wanted, app.catalogue, start=start, end=end, now=now,
                 every=options["every"],
             )  # fmt: skip
-    except NothingToSee as error:
-        raise Exit(EXIT_NO_MATCH, f"{error}; see: gpucost providers") from None
+        except NothingToSee as error:
+            since = begins(beginnings(connection))
+            raise Exit(EXIT_NO_MATCH, f"{error}; {since or 'see: gpucost providers'}") from None
     if options["most"] is not None:
         try:
             found = suggest(tested, options["most"])
