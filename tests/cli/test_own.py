@@ -106,6 +106,17 @@ def test_estimates_have_ranges_and_the_same_gpu_has_none_but_the_hosts() -> None
     assert first["verdict"] == "tie"
 
 
+def test_the_rent_of_a_service_has_the_range_of_its_speed() -> None:
+    found = ask("llama-3.1-8b-service", *MACHINE, "--term", "10")
+    best = found["rented"][0]
+    assert best["offer"]["offer_id"] == "a100"
+    row = best["offer"]
+    assert Decimal(row["low_usd"]) < Decimal(row["high_usd"])
+    assert [Decimal(best[key]) for key in ("low_usd", "high_usd")] == [
+        10 * Decimal(row[key]) for key in ("low_usd", "high_usd")
+    ]
+
+
 def test_runs_and_the_jobs_own_runs_say_the_use() -> None:
     own = ask("bert-large", *MACHINE, "--runs", "73")["own"]
     assert (own["utilisation"], own["runs_per_month"]) == (0.4, 73)

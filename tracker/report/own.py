@@ -333,6 +333,13 @@ def _range(row: Row, month: MonthBill, job: Job, work: Work, by_the_month: bool)
     """
     usd, own, there = month.at_least_usd, work.estimate, row.estimate
     alike = (row.offer.gpu_key, there.gpus) == (work.gpu, own.gpus)
+    if there.low_gpus is not None and not alike and row.low_usd and row.high_usd:
+        # A service: by the hour or by the month, it is the machines that are fewer or more.
+        low, high = (
+            ratio_up(EXACT.multiply(usd, end), row.bill.at_least_usd)
+            for end in (row.low_usd, row.high_usd)
+        )
+        return low, high
     if alike or (own.low_hours is None and there.low_hours is None):
         return usd, usd
     few, many = work.runs_at(own.high_hours), work.runs_at(own.low_hours)
