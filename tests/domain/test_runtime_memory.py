@@ -130,7 +130,8 @@ def test_the_smallest_count_is_what_trying_every_count_finds(
     job: Training, vram_gib: float
 ) -> None:
     found = smallest_count(job, vram_gib)
-    counts = [2**i for i in range(9)] if job.sharding is Sharding.TP else range(1, 257)
+    powers = [2**i for i in range(9) if job.model.divides_among(2**i)]
+    counts = powers if job.sharding is Sharding.TP else range(1, 257)
     tried = [
         count
         for sharding in (job.sharding, Sharding.FSDP)
