@@ -144,6 +144,13 @@ def test_a_gap_within_the_record_is_no_beginning() -> None:
     assert answer.lines[0].startswith("No offer was on record at 2026-03-20T00:00:00Z: history beg")
 
 
+@pytest.mark.usefixtures("_in_world")
+def test_what_was_never_on_record_is_not_called_an_empty_record() -> None:
+    answer = run("history", "--hours", "B200=4", "--since", "2026-03-01")
+    assert answer.code == 3
+    assert answer.complaint.startswith("nothing of what is asked for was ever on record")
+
+
 # --- after retention ------------------------------------------------------------------------------
 
 

@@ -115,6 +115,8 @@ def _nothing(report: HistoryReport) -> str:
 
     if report.begins_at is None:
         return "no prices on record; ask for some with: gpucost poll"
-    if report.record and report.record[0].at >= report.end:
+    if not report.record:
+        return "nothing of what is asked for was ever on record; gpucost offers has what is"
+    if report.record[0].at >= report.end:
         return f"no price is known in this window; {begins(report.record)}"
     return "no price on record in this window matches"

@@ -64,7 +64,8 @@ class HistoryReport(NamedTuple):
     """The answer. ``series`` holds the steps of each group, ``overall`` those of the cheapest of
     all. ``kinds`` counts the kinds of offers (alike but for their price) that count, ``excluded``
     those that do not, by reason; ``replaced`` those that gave way, at some time, to what their
-    sellers told themselves. ``begins_at``: when that of the GPUs asked for does. ``spans_from``:
+    sellers told themselves. ``begins_at``: when that of the GPUs asked for does (of all, where
+    none of them was ever on record). ``spans_from``:
     what a filter asks of single offers is not known before. ``ahead``: a poll that the clock says
     is yet to come. ``record``: since when prices of these GPUs and sellers are known, source by
     source.
@@ -117,7 +118,7 @@ def history_report(
         question=question, now=now, series=series, overall=overall, kinds=kinds,
         excluded=excluded, replaced=len(reading.replaced),
         estimates=Estimates(versions.first, tuple(changes)),
-        begins_at=record[0].at if record else reads.first_poll_at(connection),
+        begins_at=_first_at(record or beginnings(connection)) or reads.first_poll_at(connection),
         spans_from=reading.spans_from, ahead=_ahead(connection, now), record=record,
     )  # fmt: skip
 
@@ -249,6 +250,10 @@ def _edges(discounts: Sequence[Discount], start: datetime, end: datetime) -> lis
         for moment in (datetime.combine(d.valid_as_of, time.min, UTC), d.expires_at, d.since)
     )
     return [moment for moment in moments if moment is not None and start < moment < end]
+
+
+def _first_at(record: Sequence[Beginning]) -> datetime | None:
+    return record[0].at if record else None
 
 
 def _ahead(connection: Connection, now: datetime) -> datetime | None:

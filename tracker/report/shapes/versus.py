@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
@@ -20,6 +21,7 @@ COLUMNS = (
     "right_gpu", "right_provider",
 )  # fmt: skip
 MOST_SHOWN = 20
+_MINUTE = "%Y-%m-%d %H:%M"
 
 
 def lines(found: Versus) -> Iterator[str]:
@@ -40,18 +42,21 @@ def lines(found: Versus) -> Iterator[str]:
     changes = found.crossings.changes
     if len(changes) > MOST_SHOWN:
         yield f"({len(changes) - MOST_SHOWN:,} earlier changes; -o json has all)"
-    yield from (_change(found, one) for one in changes[-MOST_SHOWN:])
+    minutes = Counter(f"{one.at:{_MINUTE}}" for one in changes)
+    for one in changes[-MOST_SHOWN:]:
+        several = minutes[f"{one.at:{_MINUTE}}"] > 1  # then the seconds tell them apart
+        yield _change(found, one, f"{_MINUTE}:%S" if several else _MINUTE)
     if not changes:
         yield "It never changed."
     yield _figures(found)
 
 
-def _change(found: Versus, one: Crossing) -> str:
+def _change(found: Versus, one: Crossing, clock: str) -> str:
     left = one.to is Side.LEFT
     name = found.left if left else found.right
     usd, other = (one.left, one.right) if left else (one.right, one.left)
     text = (
-        f"{one.at:%Y-%m-%d %H:%M} UTC: {name} becomes the cheaper one, {texts.usd(usd)} against"
+        f"{one.at:{clock}} UTC: {name} becomes the cheaper one, {texts.usd(usd)} against"
         f" {texts.usd(other)}"
     )
     if one.gap:
