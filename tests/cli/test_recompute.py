@@ -130,7 +130,7 @@ def test_another_calibration_or_catalogue_is_named_as_the_cause(url: str) -> Non
     answer = run("jobs", "recompute", "--dry-run")
     [row] = [line for line in answer.lines if "H100-SXM-80GB" in line]
     assert "-20.0 %" in row
-    assert f"calibration older -> {version}" in row
+    assert f"Cause 1: calibration older -> {version}." in answer.lines
     assert "1 -> 2" in row
     assert answer.lines[-1] == (
         "2 of 2 estimates of 1 job would get a new version. Nothing is written: it is a dry run."

@@ -23,7 +23,8 @@ _COLUMNS = (
     render.Column("JOB"), render.Column("GPU"), render.Column("OF", 2, right=True),
     render.Column("GPUS", 1, right=True), render.Column("STORED h", right=True),
     render.Column("NEW h", right=True), render.Column("CHANGE", right=True),
-    render.Column("BASIS", 3), render.Column("VERSION", 4, right=True), render.Column("CAUSE"),
+    render.Column("BASIS", 3), render.Column("VERSION", 4, right=True),
+    render.Column("CAUSE", right=True),
 )  # fmt: skip
 
 
@@ -56,9 +57,15 @@ def recompute(obj: dict[str, Any], /, jobs: tuple[str, ...], dry_run: bool, outp
         render.print_json(_document(found, dry_run=dry_run))
         return
     if found.changed:
-        cells = [_cells(one, pair) for one in found.changed for pair in _pairs(one)]
-        render.print_table(_COLUMNS, cells)
+        why = list(dict.fromkeys(one.causes for one in found.changed))  # few, of many rows
+        render.print_table(
+            _COLUMNS,
+            [_cells(one, pair, why.index(one.causes) + 1)
+             for one in found.changed for pair in _pairs(one)],
+        )  # fmt: skip
         render.say()
+        for number, causes in enumerate(why, 1):
+            render.say(f"Cause {number}: {'; '.join(causes)}.")
     for line in _said(found, dry_run=dry_run):
         render.say(line)
 
@@ -104,21 +111,22 @@ def _said(found: Recomputing, *, dry_run: bool) -> Iterator[str]:
         yield f"Estimates: {_nameless(found)}."
 
 
-def _cells(one: Recomputed, pair: Pair) -> list[str]:
+def _cells(one: Recomputed, pair: Pair, cause: int) -> list[str]:
     before, now = pair.stored, pair.fresh
     bases = dict.fromkeys(str(way["basis"]) if way else render.DASH for way in (before, now))
     return [
         one.job, one.stored.gpu_key, str(one.stored.machine_gpus), str(pair.gpus),
         _hours(before), _hours(now),
         render.DASH if pair.percent is None else f"{pair.percent:+,.1f} %",
-        " -> ".join(bases), f"{one.stored.version} -> {one.fresh.version}", "; ".join(one.causes),
+        " -> ".join(bases), f"{one.stored.version} -> {one.fresh.version}", str(cause),
     ]  # fmt: skip
 
 
 def _hours(way: Any) -> str:
     if way is None:
         return render.DASH
-    return render.hours(Decimal(way["hours"])).removesuffix(" h")
+    hours = Decimal(way["hours"])
+    return f"{hours:,.2f}" if hours >= Decimal("0.1") else render.hours(hours).removesuffix(" h")
 
 
 def _document(found: Recomputing, *, dry_run: bool) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from tracker.domain.gpu import Catalogue
 from tracker.domain.job import Job
 from tracker.domain.job_fields import plain
 from tracker.domain.measurement import SOURCE
+from tracker.domain.texts import figure
 
 NOTICED = "noticed"  # by the daemon, on one of its looks
 RECOMPUTED = "recomputed"  # because somebody asked
@@ -40,7 +41,7 @@ def provenance(job: Job, gpu_key: str, catalogue: Catalogue, why: str) -> dict[s
         },
         "job": _digest((repr(stated),)),
         "measurements": {
-            gpu: f"{plain(given.hours)} h on {given.gpus}, {_version(given.note)}"
+            gpu: f"{figure(given.hours, 6)} h on {given.gpus}, {_version(given.note)}"
             for gpu, given in (
                 *sorted(job.hours.items()),
                 *((f"{gpu} x {given.gpus}", given) for gpu, given in sorted(job.also_measured)),
