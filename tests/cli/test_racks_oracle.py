@@ -23,7 +23,7 @@ from tracker.domain.set_up_time import Download
 from tracker.report.cheapest import CheapestReport, cheapest_report
 from tracker.report.discounts import DiscountBook
 from tracker.report.filters import Filters
-from tracker.report.racks import Prepared
+from tracker.report.racks import KnownWays, Prepared
 
 MACHINES = st.fixed_dictionaries({
     "gpu_key": st.sampled_from([*GPUS, "RTX4090-24GB"]),
@@ -34,7 +34,9 @@ MACHINES = st.fixed_dictionaries({
     "market": st.sampled_from(["on_demand", "on_demand", "spot", "monthly"]),
     "commitment_hours": st.sampled_from([None, None, 730]),
     "disk_gb": st.sampled_from([None, Decimal(10), Decimal(500)]),
+    "disk_included_gb": st.sampled_from([None, None, Decimal(50), Decimal(200)]),
     "disk_usd_per_gb_hour": st.sampled_from([None, Decimal("0.0001")]),
+    "egress_usd_per_gb": st.sampled_from([None, Decimal(0), Decimal("0.09")]),
     "max_duration_hours": st.sampled_from([None, None, Decimal(5), Decimal(9)]),
     "availability": st.sampled_from(["yes", "unknown", "no"]),
     "upstream": st.sampled_from([None, None, None, "p2"]),
@@ -43,11 +45,11 @@ MACHINES = st.fixed_dictionaries({
     "network_down_mbps": st.sampled_from([None, Decimal(100), Decimal(900)]),
     "region": st.sampled_from([None, "us-1", "eu-1"]),
 })  # fmt: skip
-PLAIN = replace(JOB, disk_gb=Decimal(0))
+PLAIN = replace(JOB, disk_gb=Decimal(0), egress_gb=Decimal(0))
 SPOT = replace(PLAIN, spot=OnSpot(checkpoint_hours=Decimal("0.5"), restart_hours=Decimal("0.1")))
 WORKED_OUT = find_job("llama-3.1-8b-lora", App(env={}))
 JOBS: list[Job] = [
-    PLAIN, replace(PLAIN, disk_gb=Decimal(100)), replace(PLAIN, gpus_needed=2), SPOT,
+    PLAIN, JOB, replace(PLAIN, disk_gb=Decimal(100)), replace(PLAIN, gpus_needed=2), SPOT,
     WORKED_OUT,
     replace(PLAIN, download=Downloads(Download(data_gb=Decimal(300)), None)),
 ]  # fmt: skip
@@ -73,7 +75,7 @@ def test_racks_answer_as_looking_at_every_offer_does(
 ) -> None:
     offers = [stored(number, **facts) for number, facts in enumerate(worlds)]
     book = DiscountBook.at(DISCOUNTS, NOW) if discounted else DiscountBook()
-    kept = Prepared(offers, Counter(), {})
+    kept = Prepared(offers, Counter(), {}, KnownWays())
     moments = (NOW, NOW + timedelta(seconds=30), NOW + timedelta(minutes=2))
     for now in moments:  # at the last one some have become stale
         for job in JOBS:

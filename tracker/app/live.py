@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracker.app.root import App, NothingRecorded
 from tracker.report.filters import select_kinds
-from tracker.report.racks import Prepared
+from tracker.report.racks import KnownWays, Prepared
 from tracker.store.reads import Kind
 
 if TYPE_CHECKING:
@@ -40,8 +40,10 @@ TIMEOUT_S = 10.0  # of a statement: whoever asks does not wait for longer
 class _Live:
     """All live offers of one state of the database, by GPU, and what was worked out of them."""
 
-    def __init__(self, mark: object, offers: Iterable[StoredOffer], total: int) -> None:
-        self.mark, self.total = mark, total
+    def __init__(
+        self, mark: object, offers: Iterable[StoredOffer], total: int, known: KnownWays
+    ) -> None:
+        self.mark, self.total, self._known = mark, total, known
         self._of_gpu: dict[str, list[tuple[StoredOffer, Kind]]] = defaultdict(list)
         kinds: dict[Kind, Kind] = {}
         for o in offers:
@@ -78,7 +80,9 @@ class _Live:
         ordered = {kind: counts[kind] for kind in sorted(first, key=lambda k: first[k])}
         kinds, left_out = select_kinds(ordered, filters)
         wanted = {id(kind) for kind in kinds}
-        return Prepared([o for o, kind in told if id(kind) in wanted], left_out, self._hours_usd)
+        return Prepared(
+            [o for o, kind in told if id(kind) in wanted], left_out, self._hours_usd, self._known
+        )
 
 
 class _Idle:
@@ -140,6 +144,7 @@ class LiveApp(App):
         self._url = url
         self._live: _Live | None = None
         self._idle = _Idle()
+        self._known = KnownWays()
         self._reading_live = threading.Lock()
 
     @contextmanager
@@ -209,5 +214,5 @@ class LiveApp(App):
         with self._reading_live:  # one reads, and the others have it from that one
             if self._live is None or self._live.mark != mark:
                 offers = reads.live_offers(connection)
-                self._live = _Live(mark, offers, reads.count_live_offers(connection))
+                self._live = _Live(mark, offers, reads.count_live_offers(connection), self._known)
             return self._live

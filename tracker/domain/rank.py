@@ -180,10 +180,10 @@ def cheapest_of(
     heapq.heapify(heap)
     count, looked_at = len(heap), 0
 
-    def ascending() -> Iterator[tuple[Any, S]]:
+    def ascending() -> Iterator[tuple[tuple[bool, Any], S]]:
         while heap:
             bound, _, one = heapq.heappop(heap)
-            yield bound, one
+            yield (False, bound), one
 
     def counted(one: S) -> tuple[Candidate[T], Bill | Unpriceable]:
         nonlocal looked_at
@@ -195,22 +195,23 @@ def cheapest_of(
 
 
 def cheapest_of_ascending(
-    bounded: Iterable[tuple[Any, S]],
+    bounded: Iterable[tuple[tuple[bool, Any], S]],
     *,
     costed: Callable[[S], tuple[Candidate[T], Bill | Unpriceable]],
     top: int,
     key: Callable[[Candidate[T], Bill], tuple[Any, ...]] = order,
 ) -> Ranking[T]:
-    """``cheapest_of`` things that come in the order of their bounds, without ``not_costed``."""
+    """``cheapest_of`` things that come in the order of their bounds, without ``not_costed``.
+
+    A bound is of the first two parts of *key*: whether the bill is partial for sure, what ranks.
+    """
     if top < 1:
         raise ValueError("top must be at least 1")
     best: list[tuple[tuple[Any, ...], int, Ranked[T]]] = []
     left_out: list[LeftOut[T]] = []
     for index, (bound, one) in enumerate(bounded):
-        if len(best) == top:
-            partial, measure, *_ = best[-1][0]
-            if not partial and bound > measure:
-                break
+        if len(best) == top and bound > best[-1][0][:2]:
+            break
         candidate, exact = costed(one)
         if isinstance(exact, Unpriceable):
             left_out.append(LeftOut(candidate, exact.reason))

@@ -125,7 +125,8 @@ def cheapest_report(
     """
     filters = with_needs(filters, job)
     book = discounts or DiscountBook()
-    costing = Costing(job, catalogue, book, end, goal)
+    known = None if prepared is None else prepared.known.of(job)
+    costing = Costing(job, catalogue, book, end, goal, known)
     bounded: Racked | Listed
     if prepared is not None and top is not None and suits(job):
         bounded, excluded = prepared.bounds(

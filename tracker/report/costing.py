@@ -32,6 +32,8 @@ TOO_LITTLE_DISK = "with too little disk"
 OWNED_TOO_FEW = "of your own, with too few GPUs"
 
 End: TypeAlias = Literal["low", "high"]
+# The ways to run a job by what of an offer decides them.
+Known: TypeAlias = dict[tuple[object, ...], tuple[RuntimeEstimate, ...] | NoEstimate]
 
 
 class Bounded(NamedTuple):
@@ -47,14 +49,15 @@ class Costing:
 
     def __init__(
         self, job: Job, catalogue: Catalogue, discounts: DiscountBook, end: End | None = None,
-        goal: Goal = Goal.CHEAPEST,
+        goal: Goal = Goal.CHEAPEST, known: Known | None = None,
     ) -> None:  # fmt: skip
+        """*known* may hold what was worked out for the same job before; it is added to."""
         self.job = job
         self.goal = goal
         self.catalogue = catalogue
         self._discounts = discounts
         self._end = end
-        self._ways: dict[tuple[object, ...], tuple[RuntimeEstimate, ...] | NoEstimate] = {}
+        self._ways: Known = {} if known is None or end is not None else known
 
     def bounded(self, selection: Selection) -> list[Bounded]:
         """The offers that have a bill, each with an amount in USD that it is never below.

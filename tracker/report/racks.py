@@ -12,6 +12,7 @@ import threading
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from heapq import merge
@@ -23,7 +24,7 @@ from tracker.domain.job import Job, NoEstimate, RuntimeEstimate
 from tracker.domain.pareto import Goal
 from tracker.domain.rank import Ranked, Ranking, cheapest_of_ascending
 from tracker.domain.terms import Market
-from tracker.report.costing import TOO_LITTLE_DISK, Bounded, Costing, apart, no_way
+from tracker.report.costing import TOO_LITTLE_DISK, Bounded, Costing, Known, apart, no_way
 from tracker.report.discounts import DiscountBook
 from tracker.report.filters import Filters, gives_way, select
 from tracker.report.goals import BOUND, Way, done_hours, key_of, measure, unbeaten
@@ -33,15 +34,28 @@ from tracker.store.reads import Shelf, StoredOffer
 # The price of a machine for an hour that no bill is below, the offer's place among all, the offer.
 Placed = tuple[Decimal, int, StoredOffer]
 
+MOST_JOBS = 32  # of which estimates are kept
+
 
 class Rack(NamedTuple):
     """Offers alike in what hours depend on, by price. ``disks_gb`` and ``limits_hours``, ascending,
-    are the disks that they have and for how long they are offered, of those that say so."""
+    are the disks that they have and for how long they are offered, of those that say so.
+    ``most_included_gb``: the most disk that comes with one, where more has no known price (else
+    None); ``egress_known``: the price of egress is known.
+    """
 
     offers: Sequence[Placed]
     is_spot: bool
     disks_gb: Sequence[Decimal]
     limits_hours: Sequence[Decimal]
+    most_included_gb: Decimal | None
+    egress_known: bool
+
+    def partial(self, job: Job) -> bool:
+        """Whether a part of every bill of *job* is not known, for sure."""
+        if job.egress_gb and not self.egress_known:
+            return True
+        return self.most_included_gb is not None and job.disk_gb > self.most_included_gb
 
 
 def racks_of(
@@ -53,6 +67,7 @@ def racks_of(
         alike = (
             o.gpu_key, o.gpu_count, o.commitment_hours, o.commitment_unknown, o.market,
             o.native_id if o.is_slice else None,
+            o.disk_usd_per_gb_hour is None, o.egress_usd_per_gb is None,
         )  # fmt: skip
         percent = discounts.percent_for(o) if discounts.by_provider else None
         hour = hours_usd.get(o.offer_id) if percent is None else None
@@ -68,7 +83,13 @@ def _rack(offers: list[Placed]) -> Rack:
     offers.sort(key=itemgetter(0, 1))
     disks = sorted(o.disk_gb for _, _, o in offers if o.disk_gb is not None)
     limits = sorted(o.max_duration_hours for _, _, o in offers if o.max_duration_hours is not None)
-    return Rack(offers, offers[0][2].market == Market.SPOT, disks, limits)
+    o = offers[0][2]
+    included = None
+    if o.disk_usd_per_gb_hour is None:
+        included = max(one.disk_included_gb or Decimal(0) for _, _, one in offers)
+    return Rack(
+        offers, o.market == Market.SPOT, disks, limits, included, o.egress_usd_per_gb is not None
+    )
 
 
 class _Ways(NamedTuple):
@@ -79,6 +100,7 @@ class _Ways(NamedTuple):
     ways: tuple[RuntimeEstimate, ...]
     machine_hours: Decimal
     so_many: int
+    partial: bool  # each of them, for sure
     does: Callable[[StoredOffer], bool] | None  # None: all of them
 
     @property
@@ -109,11 +131,12 @@ class Racked:
         costing, job = self._costing, self._costing.job
         goal = costing.goal if goal is None else goal
 
-        def ascending(rack: _Ways) -> Iterator[tuple[Any, int, StoredOffer]]:
+        def ascending(rack: _Ways) -> Iterator[tuple[tuple[bool, Any], int, StoredOffer]]:
             hours = min(done_hours(job, way) for way in rack.ways)
             for hour, place, o in rack.offers():
                 usd = BOUND.multiply(hour, rack.machine_hours)
-                yield (usd if goal is Goal.CHEAPEST else measure(goal, usd, hours)), place, o
+                least = usd if goal is Goal.CHEAPEST else measure(goal, usd, hours)
+                yield (rack.partial, least), place, o
 
         merged = merge(*map(ascending, self._racks))
         return cheapest_of_ascending(
@@ -127,6 +150,7 @@ class Racked:
         ways = (
             Way(done_hours(job, way), _machine_hours(rack.offer, job, (way,)), way, rack.offers())
             for rack in self._racks
+            if not rack.partial
             for way in rack.ways
         )
         return unbeaten(ways, self._costing.on)
@@ -215,7 +239,7 @@ def racked(costing: Costing, racks: Sequence[Rack], excluded: Counter[str]) -> R
             does, count = _doing(part, job, known, excluded)
             if count:
                 least = _machine_hours(o, job, known)
-                found.append(_Ways(part.offers, known, least, count, does))
+                found.append(_Ways(part.offers, known, least, count, rack.partial(job), does))
     return Racked(costing, found)
 
 
@@ -272,6 +296,23 @@ class _Selected(NamedTuple):
     until: datetime
 
 
+class KnownWays:
+    """The estimates of the last jobs that were asked about; may be asked by several threads."""
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[Job, Known]] = []
+
+    def of(self, job: Job) -> Known:
+        """What is known of *job*, to be added to: none of it depends on its disk and its egress."""
+        alike = replace(job, disk_gb=Decimal(0), egress_gb=Decimal(0), download=None)
+        for one, known in self._kept:
+            if one == alike:
+                return known
+        known = {}
+        self._kept = [(alike, known), *self._kept[: MOST_JOBS - 1]]
+        return known
+
+
 class Prepared:
     """What one set of filters leaves of one state of the market; may be asked by several threads.
 
@@ -280,9 +321,11 @@ class Prepared:
     """
 
     def __init__(
-        self, offers: list[StoredOffer], left_out: Counter[str], hours_usd: dict[int, Decimal]
-    ) -> None:
+        self, offers: list[StoredOffer], left_out: Counter[str], hours_usd: dict[int, Decimal],
+        known: KnownWays,
+    ) -> None:  # fmt: skip
         self.offers, self.left_out, self._hours_usd = offers, left_out, hours_usd
+        self.known = known
         self.giving_way = frozenset(o.provider for o in offers if gives_way(o))
         self._selected: _Selected | None = None
         self._selecting = threading.Lock()
