@@ -209,6 +209,20 @@ def test_history_goes_on_by_the_floor_and_says_where_a_filter_ends_it() -> None:
 
 
 @pytest.mark.usefixtures("_after_retention")
+def test_a_rule_is_replayed_from_where_prices_are_kept_whole() -> None:
+    asked = ("alerts", "backtest", "h100-cheaper-than-a100", "--channel-free", "--since",
+             "2026-04-01", "--until")  # fmt: skip
+    answer = run(*asked, "2026-07-10")
+    assert answer.code == 0
+    assert f"{KEPT}: replayed from then" in answer.lines
+    assert "looks from 2026-06-0" in answer.out
+    assert "data problem" not in answer.out
+    assert outcome(run(*asked, "2026-05-10")) == (
+        3, f"{KEPT}: nothing of that time can be replayed"
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("_after_retention")
 def test_compare_and_when_go_by_the_floor() -> None:
     window = ("--since", "2026-04-01", "--as-of", "2026-07-01")
     found = run("compare", "H100", "A100", *JOB, *window, "-o", "json").json()["history"]

@@ -126,7 +126,7 @@ def _quotes(
         if track.key.source_kind == "import":
             # What a tracker saw its seller ask; of the seller's own polls there was none.
             told = told._replace(source=offer.provider)
-        kind = tuple(getattr(told, field) for field in fields)
+        kind = (*(getattr(told, field) for field in fields), track.key.part)
         steps = zip(track.starts.tolist(), track.ends.tolist(), track.micro_usd.tolist(),
                     strict=True)  # fmt: skip
         for first, last, micro in steps:

@@ -68,7 +68,7 @@ def backtest(obj: dict[str, Any], /, rule: str, **options: Any) -> None:
     durations. Sends and writes nothing."""
     from tracker.alert.backtest import NothingToSee, has_margins, suggest
     from tracker.alert.backtest import backtest as replayed
-    from tracker.report.record import begins
+    from tracker.report.record import begins, not_whole
     from tracker.store.beginnings import beginnings
 
     app = App(obj["config"])
@@ -80,13 +80,20 @@ def backtest(obj: dict[str, Any], /, rule: str, **options: Any) -> None:
     found: Suggestion | None = None
     trouble: str | None = None
     with reading(app) as connection:
+        record = beginnings(connection)
+        before = _looks_back(wanted)
+        kept = not_whole(record, start - before)
+        if kept is not None:  # what is left of the time before need not be the cheapest
+            start = max(one.whole_from for one in record if one.whole_from) + before
+            if start >= end:
+                raise Exit(EXIT_NO_MATCH, f"{kept}: nothing of that time can be replayed")
         try:
             tested = replayed(
                 connection, wanted, app.catalogue, start=start, end=end, now=now,
                 every=options["every"],
             )  # fmt: skip
         except NothingToSee as error:
-            since = begins(beginnings(connection))
+            since = begins(record)
             raise Exit(EXIT_NO_MATCH, f"{error}; {since or 'see: gpucost providers'}") from None
     if options["most"] is not None:
         try:
@@ -95,7 +102,7 @@ def backtest(obj: dict[str, Any], /, rule: str, **options: Any) -> None:
                 trouble = f"no margins tried keep it to {options['most']} notices a month"
         except NothingToSee as error:
             trouble = str(error)
-    _show(tested, found, options)
+    _show(tested, found, options, kept)
     if trouble is not None:
         raise Exit(EXIT_NO_MATCH, trouble)
 
@@ -110,6 +117,12 @@ def _window(options: Mapping[str, Any], now: datetime) -> tuple[datetime, dateti
         return since_moment(options["since"], end, now), end
     except BadQuestion as error:
         raise click.BadParameter(error.said(str), param_hint=hint) from None
+
+
+def _looks_back(rule: Rule) -> timedelta:
+    from tracker.domain.rule.condition import CostDrops
+
+    return timedelta(days=rule.condition.days if isinstance(rule.condition, CostDrops) else 0)
 
 
 def _rule(app: App, name: str, *, channel_free: bool) -> Rule:
@@ -134,7 +147,9 @@ def _rule(app: App, name: str, *, channel_free: bool) -> Rule:
 # --- for people and programs ------------------------------------------------------------------
 
 
-def _show(tested: Backtest, found: Suggestion | None, options: Mapping[str, Any]) -> None:
+def _show(
+    tested: Backtest, found: Suggestion | None, options: Mapping[str, Any], kept: str | None
+) -> None:
     output = options["output"]
     rows = [
         _row(event, tested)
@@ -158,6 +173,8 @@ def _show(tested: Backtest, found: Suggestion | None, options: Mapping[str, Any]
     render.print_table(_SUMS, sums, wide=output == "wide")
     for line in (*_remarks(tested), *_suggested(found, options["most"])):
         render.say(line)
+    if kept is not None:
+        render.say(f"{kept}: replayed from then")
 
 
 def _row(event: Event, tested: Backtest) -> dict[str, Any]:
