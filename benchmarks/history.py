@@ -230,18 +230,20 @@ def fill(url: str, scale: float, years: int, memory: Path) -> None:
     with connect(url, statement_timeout_s=0) as connection:
         _, loaded = timed(lambda: load(connection, providers))
         steps = steps_of(connection)
-        rebuilt, built = timed(lambda: floor_rebuild.rebuild(connection, providers[0].slug))
-        assert steps_of(connection) == steps, "a rebuilt floor is another one"
+        spans = sum(len(provider.spans.start) for provider in providers)
+        print(
+            f"{spans:,} spans generated in {generated:.0f} s, loaded with {steps:,} steps of the"
+            f" floor in {loaded:.0f} s;",
+            flush=True,
+        )
+        if years == 1:
+            rebuilt, built = timed(lambda: floor_rebuild.rebuild(connection, providers[0].slug))
+            assert steps_of(connection) == steps, "a rebuilt floor is another one"
+            [one] = rebuilt.values()
+            print(f"{one.steps:,} steps of one provider built anew in {built:.0f} s;", flush=True)
         packs, packed = timed(lambda: floor_packs.build(connection, now=NOW))
         vacuum(connection)
-    spans = sum(len(provider.spans.start) for provider in providers)
-    [one] = rebuilt.values()
-    print(
-        f"{spans:,} spans generated in {generated:.0f} s, loaded with {steps:,} steps of the floor"
-        f" in {loaded:.0f} s;\n{one.steps:,} steps of one provider built anew in {built:.0f} s;"
-        f" {packs:,} packs made in {packed:.1f} s\n",
-        flush=True,
-    )
+    print(f"{packs:,} packs made in {packed:.1f} s\n", flush=True)
     np.savez(memory, *spans_in_memory(providers).columns)
 
 

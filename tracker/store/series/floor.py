@@ -112,8 +112,10 @@ def _read(connection: Connection, keys: _Keys, start: datetime, end: datetime) -
     for gpu_key in keys.ids_of:
         months = packs.get(gpu_key, {})
         for month, steps in months.items():
-            low, high = max(month, start), min(next_month(month), end)
-            pieces[gpu_key].append(_clipped(keys, steps, low, high))
+            after = next_month(month)
+            whole = start <= month and after <= end
+            piece = _clipped(keys, steps, max(month, start), min(after, end), whole=whole)
+            pieces[gpu_key].append(piece)
         ranges.setdefault(tuple(_unpacked(start, end, months)), []).append(gpu_key)
     for parts, gpu_keys in ranges.items():
         for low, high in parts:
@@ -122,7 +124,9 @@ def _read(connection: Connection, keys: _Keys, start: datetime, end: datetime) -
     tracks = []
     for parts_of_gpu in pieces.values():  # GPU by GPU: what is sorted then fits the cache
         if parts_of_gpu:
-            columns = [np.concatenate(column) for column in zip(*parts_of_gpu, strict=True)]
+            columns = [
+                np.concatenate(column, dtype=np.int64) for column in zip(*parts_of_gpu, strict=True)
+            ]
             tracks += tracks_of(keys.keys, *columns)
     return tracks
 
@@ -172,17 +176,25 @@ def _unpacked(
         yield low, end
 
 
-def _clipped(keys: _Keys, steps: PackedSteps, low: datetime, high: datetime) -> _Piece:
-    """The steps of keys asked for, as pieces for ``tracks_of``, within [low, high) and expiry."""
-    ids, least, most = steps.key_ids, to_micros(low), to_micros(high)
-    if len(ids) and ids[-1] >= len(keys.place):  # they rise
+def _clipped(
+    keys: _Keys, steps: PackedSteps, low: datetime, high: datetime, *, whole: bool = False
+) -> _Piece:
+    """The steps of keys asked for, as pieces for ``tracks_of``, within [low, high) and expiry.
+
+    *whole*: none of the steps lies outside of that time.
+    """
+    ids, starts, ends = steps.key_ids, steps.starts, steps.ends
+    if len(ids) and ids.max() >= len(keys.place):
         ids = np.where(ids < len(keys.place), ids, 0)  # 0 is nobody's
     places = keys.place[ids]
-    starts, ends = np.maximum(steps.starts, least), np.minimum(steps.ends, most)
+    if not whole:
+        starts, ends = np.maximum(starts, to_micros(low)), np.minimum(ends, to_micros(high))
     if keys.expire:
         ends = np.minimum(ends, keys.expires[ids])
     piece = (places, starts, ends, steps.micro_usd, steps.offer_ids)
-    wanted = (places >= 0) & (starts < ends)
+    wanted = places >= 0
+    if keys.expire or not whole:
+        wanted &= starts < ends
     if wanted.all():
         return piece
     places, starts, ends, prices, offers = (column[wanted] for column in piece)
@@ -218,8 +230,9 @@ def _unpacked_steps(
     number = np.zeros(len(keys.place), dtype=np.int16)
     for place, gpu_key in enumerate(gpu_keys):
         number[keys.ids_of[gpu_key]] = place
-    order = np.lexsort((key_ids, number[key_ids]))
-    cuts = np.searchsorted(number[key_ids[order]], np.arange(len(gpu_keys) + 1)).tolist()
+    numbers = number[key_ids]
+    order = np.argsort(numbers, kind="stable")
+    cuts = np.searchsorted(numbers[order], np.arange(len(gpu_keys) + 1)).tolist()
     columns = (key_ids, starts + PG_EPOCH_MICROS, ends + PG_EPOCH_MICROS, prices, offers)
     for gpu_key, a, b in zip(gpu_keys, cuts[:-1], cuts[1:], strict=True):
         key_ids, starts, ends, prices, offers = (column[order[a:b]] for column in columns)
