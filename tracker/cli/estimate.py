@@ -19,7 +19,7 @@ from tracker.domain.gpu import UnknownGpu
 from tracker.domain.job import Job, JobError, NoEstimate, RuntimeEstimate
 from tracker.domain.texts import figure
 from tracker.report.shapes import words
-from tracker.report.shapes.estimated import document, remarks, worked_out
+from tracker.report.shapes.estimated import document, remarks, span, worked_out
 
 if TYPE_CHECKING:
     from tracker.domain.runtime.types import Step
@@ -154,7 +154,7 @@ def _cells(on: OnGpu) -> list[str]:
     made = worked_out(on)
     return [
         on.gpu, str(on.gpus), (">= " if hours.lower_bound else "") + f"{hours.hours:,.2f}",
-        _span(hours),
+        span(hours) or render.DASH,
         hours.basis, str(made.bound) if made else render.DASH,
         f"{made.memory.total:.1f}" if made and made.memory else render.DASH,
         render.usd(row.bill.price.per_gpu(row.bill.gpu_count).usd, 4) if row else render.DASH,
@@ -162,15 +162,6 @@ def _cells(on: OnGpu) -> list[str]:
         _bill(row) if row else render.DASH,
         row.offer.provider if row else render.DASH,
     ]  # fmt: skip
-
-
-def _span(hours: RuntimeEstimate) -> str:
-    """The range of the hours; of a service that of the GPUs that it takes."""
-    if hours.low_gpus is not None and hours.high_gpus is not None:
-        few, many = hours.low_gpus, render.counted(hours.high_gpus, "GPU")
-        return many if few == hours.high_gpus else f"{few:,} to {many}"
-    low, high = hours.low_hours, hours.high_hours
-    return render.DASH if low is None or high is None else f"{low:,.2f} to {high:,.2f}"
 
 
 def _bill(row: Row) -> str:

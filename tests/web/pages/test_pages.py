@@ -169,6 +169,12 @@ def test_every_kind_of_job_has_every_page(site: Pages) -> None:
             page(f"{site.url}{path}?job={job}")
 
 
+def test_a_service_is_estimated_with_the_range_of_its_gpus(site: Pages) -> None:
+    found = page(f"{site.url}/estimate?job=llama-3.1-8b-service&gpu=L4")
+    [row] = columns(found, '[aria-label="Hours on each GPU"]')
+    assert re.search(r"730\.00 \d+ to \d+ GPUs", row[3])
+
+
 def test_a_described_job_is_estimated_and_can_be_kept(site: Pages) -> None:
     found = page(
         f"{site.url}/estimate?model=Llama+3.1+8B&method=qlora&tokens=50M&gpu=H100-SXM-80GB,4090"

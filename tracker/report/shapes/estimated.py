@@ -9,6 +9,7 @@ from tracker.domain.job import Job, NoEstimate
 from tracker.report.shapes import texts, words
 
 if TYPE_CHECKING:
+    from tracker.domain.job import RuntimeEstimate
     from tracker.domain.runtime.types import Estimate
     from tracker.report.estimates import OnGpu
 
@@ -35,6 +36,15 @@ def document(job: Job, found: Sequence[OnGpu], remark: str | None) -> dict[str, 
         "remark": " ".join(remarks(job, remark)) or None,
         "estimates": [_entry(on) for on in found],
     }
+
+
+def span(hours: RuntimeEstimate) -> str | None:
+    """The range of the hours; of a service that of the GPUs that it takes. None: there is none."""
+    if hours.low_gpus is not None and hours.high_gpus is not None:
+        many = texts.counted(hours.high_gpus, "GPU")
+        return many if hours.low_gpus == hours.high_gpus else f"{hours.low_gpus:,} to {many}"
+    low, high = hours.low_hours, hours.high_hours
+    return None if low is None or high is None else f"{low:,.2f} to {high:,.2f}"
 
 
 def _entry(on: OnGpu) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from tracker.app.answers import EstimateReport, Question
 from tracker.app.asked import BadQuestion
 from tracker.domain.job import NoEstimate, RuntimeEstimate
 from tracker.report.shapes import texts, words
-from tracker.report.shapes.estimated import remarks, worked_out
+from tracker.report.shapes.estimated import remarks, span, worked_out
 from tracker.web.pages import sorting
 from tracker.web.pages.addresses import Address
 from tracker.web.pages.site import Asked, PageKind
@@ -223,14 +223,12 @@ def _sentence(fits: Sequence[OnGpu]) -> str | None:
 
 def _row(on: OnGpu, hours: RuntimeEstimate) -> Shown:
     made, row = worked_out(on), on.row
-    low, high = hours.low_hours, hours.high_hours
-    band = None if low is None or high is None else f"{low:,.2f} to {high:,.2f}"
     price = row.bill.price.per_gpu(row.bill.gpu_count).usd if row else None
     usd = texts.DASH
     if row is not None:
         usd = ("≥ " if words.open_ended(row.bill) else "") + texts.usd(row.bill.at_least_usd)
     return Shown(
-        on.gpu, on.gpus, ("≥ " if hours.lower_bound else "") + f"{hours.hours:,.2f}", band,
+        on.gpu, on.gpus, ("≥ " if hours.lower_bound else "") + f"{hours.hours:,.2f}", span(hours),
         str(hours.basis), str(made.bound) if made else texts.DASH,
         f"{made.memory.total:.1f}" if made and made.memory else texts.DASH,
         texts.usd(price, 4), usd,
