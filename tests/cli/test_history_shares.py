@@ -45,7 +45,7 @@ def _in_world(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUCOST_DATABASE_URL", world)
 
 
-SHORT = "Compared are the 10 days for which two or more are known: RTX4090 only for 6 h of them."
+SHORT = "Compared are the 10 days for which two or more are known: RTX4090 only for 6 h."
 
 
 def test_a_share_names_the_time_that_it_is_of() -> None:
@@ -62,6 +62,13 @@ def test_who_is_known_for_hours_only_is_named() -> None:
     assert SHORT in document["remarks"]
     known = {one["name"]: one["compared_seconds"] for one in document["series"]}
     assert (known["RTX4090"], known["A100"]) == (6 * 3600, 240 * 3600)
+
+
+def test_who_is_not_known_at_all_was_never_compared() -> None:
+    window = ("--since", "2026-03-02", "--until", "2026-03-08")
+    answer = run("history", "--hours", "H100=4,A100=12,RTX4090=48", *window)
+    said = "Compared are the 6 days for which two or more are known: RTX4090 never."
+    assert said in answer.lines
 
 
 def test_of_providers_the_same_is_said() -> None:

@@ -168,7 +168,7 @@ def _of_shares(shares: Shares[str]) -> Iterator[str]:
     if len(shares.of) < 3:  # of two both are known whenever they are compared
         return
     short = [
-        f"{name} only for {length_text(one.compared)}"
+        f"{name} only for {length_text(one.compared)}" if one.compared else f"{name} never"
         for name, one in sorted(shares.of.items(), key=lambda item: -item[1].alone)
         if one.compared < shares.compared * _MOSTLY
     ]
@@ -177,7 +177,7 @@ def _of_shares(shares: Shares[str]) -> Iterator[str]:
     if short:
         yield (
             f"Compared are the {length_text(shares.compared)} for which two or more are known:"
-            f" {', '.join(short)} of them."
+            f" {', '.join(short)}."
         )
 
 
