@@ -92,6 +92,19 @@ def test_months_are_billed_at_the_price_of_the_month_to_the_cent(months: int) ->
     assert got.billed_hours == 730 * months
 
 
+@pytest.mark.parametrize("market", [Market.RESERVED, Market.CAPACITY_BLOCK, Market.MONTHLY])
+def test_a_price_by_the_month_is_billed_by_the_month_on_whatever_market(market: Market) -> None:
+    """Committed to for an hour only, twelve hours of it were billed at a 730th part each."""
+    offer = CostInputs(
+        PerMachineHour(D("0.958904")), D(1), market, Terms(commitment_hours=1), None, D(700)
+    )
+    got = billed(offer, job(), hours("12"))
+    assert (got.total_usd, got.billed_hours) == (D(700), 730)
+    assert got.notes == ("sold by the month: whole months (730 h) are billed",)
+    by_the_hour = offer._replace(terms=Terms(commitment_hours=1, billing_increment_seconds=3600))
+    assert billed(by_the_hour, job(), hours("12")).billed_hours == 12
+
+
 @given(cents=st.integers(1, 10**7), used=st.integers(1, 5000), count=st.integers(1, 9))
 def test_what_is_sold_by_the_month_never_costs_less_than_its_bound(
     cents: int, used: int, count: int
@@ -103,8 +116,7 @@ def test_what_is_sold_by_the_month_never_costs_less_than_its_bound(
         offer = CostInputs(hour, D(1), market, Terms(commitment_hours=730), None, month)
         got = billed(offer, needs, takes)
         assert lower_bound_usd(offer, needs, takes) <= got.at_least_usd
-        if market is Market.MONTHLY:
-            assert got.at_least_usd == count * -(-used // 730) * month
+        assert got.at_least_usd == count * -(-used // 730) * month
 
 
 def test_machines_are_counted_up_and_each_is_set_up_and_has_its_disk() -> None:

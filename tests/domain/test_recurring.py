@@ -106,7 +106,12 @@ def test_machines_hold_what_each_width_needs(runs: list[tuple[int, int, int]]) -
 
 def test_a_commitment_of_years_costs_its_month_and_one_of_hours_every_run() -> None:
     year = billed(inputs("2", market=Market.RESERVED, commitment_hours=8760), job(), hours("10"))
-    assert month_bill([Recurring("j", D(3), year, b"y", 8760)]).total_usd == 1460
+    got = month_bill([Recurring("j", D(3), year, b"y", 8760)])
+    assert got.total_usd == 1460
+    # A month's price alone would hide what one signs for.
+    assert got.notes[1:] == (
+        "j: committed to for 8,760 h (12 months of $1,460.00): $17,520.00 in all, used or not",
+    )
     day = billed(inputs("2", commitment_hours=24), job(), hours("10"))
     assert month_bill([Recurring("j", D(3), day, b"d", 24)]).total_usd == 3 * 48
 

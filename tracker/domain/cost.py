@@ -152,8 +152,8 @@ def bill(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> Bill | Unpr
     """The bill of *job*, taking *estimate* hours, on the offer with *inputs*.
 
     Rules beside the formula above: a machine larger than needed is billed whole; an unstated
-    billing increment means the exact hours (said in the notes), but a machine sold by the month
-    is billed in whole months of 730 h; disk beyond what is included is billed for all billed
+    billing increment means the exact hours (said in the notes), but a machine sold or priced by the
+    month is billed in whole months of 730 h; disk beyond what is included is billed for all billed
     hours on every machine; without an included amount stated, all of it is.
     """
     problem = _impossible(inputs, job, estimate)
@@ -262,7 +262,12 @@ def _increment_seconds(inputs: CostInputs) -> Decimal | None:
     stated = inputs.terms.billing_increment_seconds
     if stated:
         return Decimal(stated)
-    return MONTH_SECONDS if inputs.market is Market.MONTHLY else None
+    return MONTH_SECONDS if _by_the_month(inputs) else None
+
+
+def _by_the_month(inputs: CostInputs) -> bool:
+    """Whether it is sold by the month: by its market or, whatever that is, by its price."""
+    return inputs.market is Market.MONTHLY or inputs.month_usd is not None
 
 
 def _machine_lines(
@@ -342,7 +347,7 @@ def _notes(inputs: CostInputs, job: Job, estimate: RuntimeEstimate, machines: in
     if estimate.lower_bound:
         yield "the hours are a lower bound, and so is the bill"
     if not inputs.terms.billing_increment_seconds:
-        if inputs.market is Market.MONTHLY:
+        if _by_the_month(inputs):
             yield f"sold by the month: whole months ({_show(HOURS_PER_MONTH)} h) are billed"
         else:
             yield "billing increment not stated: exact hours assumed"

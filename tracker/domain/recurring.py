@@ -143,6 +143,13 @@ def _committed(group: Sequence[Recurring], notes: list[str]) -> Iterable[MonthLi
         f"{names}: {plain(used)} of {plain(paid)} machine-hours are used ({busy} %); the runs wait "
         "for one another"
     )
+    if first.commitment_hours > HOURS_PER_MONTH:
+        months, each = first.commitment_hours / HOURS_PER_MONTH, month_usd
+        each = machines * (price.usd * HOURS_PER_MONTH if each is None else each)
+        notes.append(
+            f"{names}: committed to for {first.commitment_hours:,} h ({plain(months, 1)} months of "
+            f"${each:,.2f}): ${months * each:,.2f} in all, used or not"
+        )
 
 
 def _machines(group: Sequence[Recurring], width: int) -> int:
