@@ -14,6 +14,7 @@ import json
 import logging
 import os
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -47,6 +48,10 @@ _FILES = {
     "AWS_CONFIG_FILE": "~/.aws/config",
 }
 _MACHINE = ("sys_vendor", "bios_vendor", "bios_version")  # "Amazon EC2", or "4.11.amazon" on Xen
+
+# AWS's codes are words ("AuthFailure", "Client.InternalError"), or the HTTP status where the answer
+# has none. What else stands there may be a credential that was sent back, and is not repeated.
+_CODE = re.compile(r"[A-Z][A-Za-z.]{2,59}|[1-5]\d\d")
 
 Clients = Callable[[str], Any]
 
@@ -230,7 +235,9 @@ def _code_of(error: Exception) -> tuple[str, int]:
     answer = getattr(error, "response", None)
     if not isinstance(answer, dict):
         return type(error).__name__, 0
-    code = str(answer.get("Error", {}).get("Code") or type(error).__name__)
+    code = str(answer.get("Error", {}).get("Code") or "")
+    if not _CODE.fullmatch(code):
+        code = type(error).__name__
     return code, int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode") or 0)
 
 

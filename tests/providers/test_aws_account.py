@@ -153,6 +153,15 @@ def test_of_an_error_only_the_code_is_kept(code: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "echoed", ["AKIAPLANTED", "planted-secret", "IQoJb3JpZ2luPLANTED7890", "Credential=A/ec2"]
+)
+def test_a_credential_that_is_sent_back_as_the_code_is_not_repeated(echoed: str) -> None:
+    ec2 = Ec2(us_east_1=echoed, us_east_2=[page(row("us-east-2a", "6.03"))])
+    failed, _ = ask(ec2, "us-east-1", "us-east-2")
+    assert (failed.status, error_code(failed)) == (401, "ClientError")
+
+
+@pytest.mark.parametrize(
     ("error", "code"),
     [(EndpointConnectionError(endpoint_url="https://ec2.test/planted"), "EndpointConnectionError"),
      (NoCredentialsError(), "NoCredentialsError"), (RuntimeError("planted"), "RuntimeError")],
