@@ -51,7 +51,7 @@ _MACHINE = ("sys_vendor", "bios_vendor", "bios_version")  # "Amazon EC2", or "4.
 
 # AWS's codes are words ("AuthFailure", "Client.InternalError"), or the HTTP status where the answer
 # has none. What else stands there may be a credential that was sent back, and is not repeated.
-_CODE = re.compile(r"[A-Z][A-Za-z.]{2,59}|[1-5]\d\d")
+_CODE = re.compile(r"[A-Z]+[a-z][A-Za-z.]{1,56}|[1-5]\d\d")
 
 Clients = Callable[[str], Any]
 
