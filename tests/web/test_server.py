@@ -15,6 +15,7 @@ from decimal import Decimal
 import pytest
 
 from tests.web.world import Status, ask, serving
+from tracker.web import patience, server
 from tracker.web.app import SECURITY_HEADERS, make_web
 from tracker.web.metrics import Metrics
 from tracker.web.server import CannotListen, listen, serve
@@ -209,3 +210,91 @@ def test_an_address_that_is_none_is_told_in_one_line(host: str) -> None:
         listen(host, 0)
     assert "\n" not in str(caught.value)
     assert "daemon" in str(caught.value)
+
+
+# --- clients that take their time ---------------------------------------------------------------
+
+
+async def _closed(reader: asyncio.StreamReader) -> bool:
+    """Whether the other end has closed the connection, within a moment."""
+    try:
+        async with asyncio.timeout(10):
+            while await reader.read(65_536):
+                pass
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+    return True
+
+
+def _port(url: str) -> int:
+    return int(url.rpartition(":")[2])
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"", b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX: ",
+        b"POST /status HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nabc",
+    ],
+)  # fmt: skip
+def test_who_never_finishes_asking_is_left(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "ASK_S", 0.05)
+    monkeypatch.setattr(patience, "_LOOK_S", 0.02)
+    monkeypatch.setattr(server, "KEEP_ALIVE_S", 0)
+
+    async def main() -> None:
+        async with serving(Status()) as url:
+            reader, writer = await asyncio.open_connection("127.0.0.1", _port(url))
+            writer.write(sent)
+            await writer.drain()
+            assert await _closed(reader)
+            assert (await ask(f"{url}/livez")).status == 200
+            writer.close()
+
+    asyncio.run(main())
+
+
+def test_who_does_not_read_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "READ_S", 0.05)
+    monkeypatch.setattr(patience, "_LOOK_S", 0.02)
+
+    async def main() -> None:
+        told = {"much": "x" * 20_000_000}  # more than the system keeps on the way
+        async with serving(Status(told=told)) as url:
+            with socket.create_connection(("127.0.0.1", _port(url))) as silent:
+                silent.setblocking(False)
+                loop = asyncio.get_running_loop()
+                await loop.sock_sendall(silent, b"GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                async with asyncio.timeout(10):
+                    while True:
+                        await asyncio.sleep(0.1)  # without reading: the server must give up
+                        if (
+                            silent.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+                            != _ESTABLISHED
+                        ):
+                            break
+            assert (await ask(f"{url}/livez")).status == 200
+
+    asyncio.run(main())
+
+
+_ESTABLISHED = 1  # the first byte of Linux's tcp_info is the state of the connection
+
+
+def test_silent_connections_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "MOST_CONNECTIONS", 5)
+
+    async def main() -> None:
+        async with serving(Status()) as url:
+            silent = [
+                await asyncio.open_connection("127.0.0.1", _port(url)) for _ in range(12)
+            ]  # fmt: skip
+            for _ in range(3):
+                assert (await ask(f"{url}/livez")).status == 200
+            assert await _closed(silent[0][0])
+            for _, writer in silent:
+                writer.close()
+
+    asyncio.run(main())

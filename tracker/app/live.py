@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tracker.store.reads import StoredOffer
     from tracker.telemetry import Redactor
 
-MOST_PREPARED = 250_000  # offers in all selections that are kept, about 100 bytes each
+MOST_PREPARED = 400_000  # offers in all selections that are kept, about 100 bytes each
 MOST_IDLE, IDLE_S = 2, 30.0  # connections that are kept for a moment
 TIMEOUT_S = 10.0  # of a statement: whoever asks does not wait for longer
 

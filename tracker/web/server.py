@@ -13,11 +13,12 @@ from typing import Any
 
 import uvicorn
 
+from tracker.web.patience import Patient
+
 log = logging.getLogger(__name__)
 
 KEEP_ALIVE_S = 15  # Prometheus asks every 15 s or so; nobody else needs a connection for long
 GOODBYE_S = 2
-MOST_CONNECTIONS = 64
 
 
 class CannotListen(Exception):
@@ -45,7 +46,7 @@ async def serve(
             uvicorn.Config(
                 app, lifespan="off", log_config=None, access_log=False, server_header=False,
                 proxy_headers=False, ws="none", timeout_keep_alive=KEEP_ALIVE_S,
-                timeout_graceful_shutdown=GOODBYE_S, limit_concurrency=MOST_CONNECTIONS,
+                timeout_graceful_shutdown=GOODBYE_S, http=Patient,
             )
         )  # fmt: skip
         server.listening = lambda: on_port and on_port(listener.getsockname()[1])
