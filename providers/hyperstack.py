@@ -41,6 +41,7 @@ from tracker.provider import (
 )
 
 _SPOT = re.compile(r"-spot$", re.IGNORECASE)
+UNREAD_GROUP = "a group of machines that cannot be read"
 
 
 class HyperstackConfig(ProviderConfig):
@@ -81,6 +82,7 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
     prices: list[Any] | None = None
     flavors: list[Any] | None = None
     stock: dict[tuple[str, str, str], int] = {}
+    unread: list[Rejected] = []
     for payload in payloads:
         if payload.body.lstrip()[:1] == b"<":
             found, bad = read_page(payload.text())
@@ -92,7 +94,7 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
             _require_prices(answer)
             prices = (prices or []) + answer
         elif _list_in(answer, "data") is not None:
-            flavors = (flavors or []) + list(_flavors(answer["data"]))
+            flavors = (flavors or []) + list(_flavors(answer["data"], unread))
         elif _list_in(answer, "stocks") is not None:
             stock |= _free(answer["stocks"])
         else:
@@ -103,7 +105,8 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
         missing = "prices" if prices is None else "flavors"
         return Parsed(tuple(offers), tuple(rejected), False, f"an answer without {missing}")
     made, bad = _join(_price_by_name(prices, rejected), flavors, stock)
-    return Parsed((*offers, *made), (*rejected, *bad))
+    gap = UNREAD_GROUP if unread else None
+    return Parsed((*offers, *made), (*rejected, *bad, *unread), gap is None, gap)
 
 
 def _list_in(answer: Any, name: str) -> list[Any] | None:
@@ -149,12 +152,18 @@ def _price_by_name(prices: Sequence[Any], rejected: list[Rejected]) -> dict[str,
     return found
 
 
-def _flavors(groups: Sequence[Any]) -> Iterator[Any]:
-    """The flavors of all groups, each with its group's GPU and region where it has none."""
+def _flavors(groups: Sequence[Any], unread: list[Rejected]) -> Iterator[Any]:
+    """The flavors of all groups, each with its group's GPU and region where it has none.
+
+    *unread* learns of groups without any; raises ParseError where that is all of them.
+    """
+    if groups and all(_list_in(group, "flavors") is None for group in groups):
+        raise ParseError("data[].flavors", "missing or not a list")
     for group in groups:
         rows = _list_in(group, "flavors")
         if rows is None:
-            raise ParseError("data[].flavors", "missing or not a list")
+            unread.append(Rejected(UNREAD_GROUP, sample(group)))
+            continue
         for row in rows:
             if isinstance(row, dict):
                 row = {"gpu": group.get("gpu"), "region_name": group.get("region_name")} | row

@@ -47,6 +47,7 @@ from tracker.provider import (
 TYPES_PATH = "/v1/instance-types"
 TOKEN_PATH = "/v1/oauth2/token"  # noqa: S105 (a path)
 AVAILABILITY_PATH = "/v1/instance-availability"
+UNREAD_PLACE = "a place whose machines cannot be read"
 PAGE_PATH = "/pricing"
 
 BILLING_INCREMENT_SECONDS = 600
@@ -131,7 +132,7 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
     list. Raises ParseError, naming the field, when an answer is none of them.
     """
     offers: list[ListedOffer] = []
-    of_page = False
+    of_page = gap = False
     rejected: list[Rejected] = []
     stock: dict[Market, Mapping[str, list[str]]] = {}
     for payload in payloads:
@@ -141,9 +142,11 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
             continue
         if payload.body.lstrip()[:1] in (b"[", b"{"):
             rows = _list_of(load_json(payload))
-            if rows and all(isinstance(r, dict) and "location_code" in r for r in rows):
+            if any(isinstance(r, dict) and "location_code" in r for r in rows):
                 market = Market.SPOT if "is_spot=true" in payload.url else Market.ON_DEMAND
-                stock[market] = _locations(rows)
+                stock[market], unread = _locations(rows)
+                rejected += unread
+                gap = gap or bool(unread)
                 continue
             found: Iterator[ListedOffer | Rejected] = _types(rows)
         else:
@@ -153,9 +156,9 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
     kept = tuple(
         placed for offer in _one_price_each(offers, rejected) for placed in _placed(offer, stock)
     )
-    if not of_page:
-        return Parsed(kept, tuple(rejected))
-    return Parsed(kept, tuple(rejected), False, "the pricing page stands in for the list")
+    if of_page:
+        return Parsed(kept, tuple(rejected), False, "the pricing page stands in for the list")
+    return Parsed(kept, tuple(rejected), not gap, UNREAD_PLACE if gap else None)
 
 
 def _one_price_each(
@@ -316,16 +319,24 @@ def _listed(node: Mapping[str, Any]) -> ListedOffer:
 # -- what is to be had -------------------------------------------------------------------------
 
 
-def _locations(rows: Sequence[Any]) -> dict[str, list[str]]:
-    """Machine type -> where it is to be had. Raises ParseError on another shape."""
+def _locations(rows: Sequence[Any]) -> tuple[dict[str, list[str]], list[Rejected]]:
+    """Machine type -> where it is to be had, and the places that cannot be read.
+
+    Raises ParseError where none of them can.
+    """
     found: dict[str, list[str]] = {}
+    unread: list[Rejected] = []
     for row in rows:
-        names = row.get("availabilities")
-        if not isinstance(names, list):
-            raise ParseError("[].availabilities", "missing or not a list")
+        one = row if isinstance(row, dict) else {}
+        place, names = one.get("location_code"), one.get("availabilities")
+        if place is None or not isinstance(names, list):
+            unread.append(Rejected(UNREAD_PLACE, sample(row)))
+            continue
         for name in names:
-            found.setdefault(str(name), []).append(str(row["location_code"]))
-    return found
+            found.setdefault(str(name), []).append(str(place))
+    if len(unread) == len(rows):
+        raise ParseError("[].availabilities", "missing or not a list")
+    return found, unread
 
 
 def _placed(
