@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -10,7 +11,14 @@ import pytest
 from tests.support.catalogue import catalogue
 from tests.support.estimating import FAMILY, HPC, LORA, SERVE, job_of
 from tracker.domain import evidence
-from tracker.domain.job import Basis, Job, RuntimeEstimate, RuntimeHours, runtime_for
+from tracker.domain.job import (
+    Basis,
+    Job,
+    NoEstimate,
+    RuntimeEstimate,
+    RuntimeHours,
+    runtime_for,
+)
 from tracker.domain.measurement import Measurement, subject_of, unit_of, with_measurements
 
 AT = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -79,6 +87,34 @@ def test_a_service_is_made_of_the_largest_group_that_was_measured() -> None:
     assert isinstance(only, RuntimeEstimate)
     assert only.gpus == 4
     assert "1 x H100-SXM-80GB do 5 requests/s; busy 100%" in str(only.note)
+
+
+def test_what_was_measured_together_is_not_taken_apart() -> None:
+    """Four GPUs that hold a copy in one machine are not four machines of one."""
+    rate = SERVE.replace('requests = "1M"', "request_rate = 20\nservice_hours = 100")
+    job = job_of(rate.replace("8B", "70B") + 'precision = "fp8"\n')
+    measured = with_measurements(job, [of(job, "250", gpus=4)])  # 8 requests/s
+    whole = evidence.options(measured, H100, 8, catalogue())
+    assert not isinstance(whole, NoEstimate)
+    # 20/s take 3 such groups: two in the first machine of 8, one in the second.
+    assert min(way.gpus for way in whole) == 16
+    assert {way.basis for way in whole} == {Basis.MEASURED}
+    apart = evidence.options(measured, H100, 1, catalogue())
+    assert not isinstance(apart, NoEstimate)
+    assert {way.basis for way in apart} == {Basis.SCALED}
+    # Machines of 6 have room for one group each.
+    six = evidence.options(measured, H100, 6, catalogue())
+    assert not isinstance(six, NoEstimate)
+    assert min(way.gpus for way in six) == 18
+    assert {way.basis for way in six} == {Basis.MEASURED}
+    batch = job_of(SERVE.replace("8B", "70B") + 'precision = "fp8"\n')
+    pinned = replace(
+        with_measurements(batch, [of(batch, "20", gpus=4)]), gpus_needed=4, count_given=True
+    )
+    for machine, basis in ((8, Basis.MEASURED), (1, Basis.SCALED)):
+        [way] = evidence.options(pinned, H100, machine, catalogue())
+        assert isinstance(way, RuntimeEstimate)
+        assert way.basis is basis
 
 
 def test_a_job_that_has_grown_takes_longer_in_proportion() -> None:

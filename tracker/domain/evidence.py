@@ -135,11 +135,13 @@ def find(job: Job, gpu_key: str, gpus: int, catalogue: GpuCatalogue, per_machine
     if is_slice(gpu_key):
         return Found(NoEstimate("a slice of a GPU: estimates are for whole GPUs", SLICE))
     entry = _entry(job, gpu_key, catalogue, gpus)
+    apart = gpus > per_machine and per_machine < _NETWORKED
+    if entry is not None and entry.gpus > per_machine and per_machine < _NETWORKED:
+        entry = None  # they worked together in a machine, which these cannot
     if entry is not None and job.task.service_hours is not None and gpus >= entry.gpus:
-        return Found(*as_given(job.task, entry, gpu_key, gpus))
+        return Found(*as_given(job.task, entry, gpu_key, gpus, per_machine))
     if entry is not None and entry.gpus == gpus:
         return Found(_given(entry))
-    apart = gpus > per_machine and per_machine < _NETWORKED
     if apart and not isinstance(job.task.workload, Inference):
         between = f"{gpus} GPUs on machines of {per_machine}: nothing is known of their network"
         return Found(NoEstimate(between, NO_NETWORK))

@@ -34,14 +34,19 @@ def gpus_between(answer: Estimate) -> tuple[int, int] | tuple[None, None]:
 
 
 def as_given(
-    task: Task, entry: RuntimeHours, gpu: str, gpus: int
+    task: Task, entry: RuntimeHours, gpu: str, gpus: int, per_machine: int
 ) -> tuple[RuntimeEstimate | NoEstimate, Answer | None]:
     """A service on *gpus* of *gpu*, on which *entry* is given: its GPUs do all requests in its
-    hours. As many such groups are kept as the rate takes, each as fast as the one."""
+    hours. As many such groups are kept as the rate takes, each as fast as the one and whole in a
+    machine of *per_machine*, unless it is larger than that."""
     workload, kept = task.workload, task.service_hours
     if not isinstance(workload, Inference) or workload.request_rate is None or kept is None:
         raise ValueError("no service")
+    in_each = per_machine // entry.gpus
     groups = gpus // entry.gpus
+    if in_each:
+        full, rest = divmod(gpus, per_machine)
+        groups = full * in_each + rest // entry.gpus
     busy = Fraction(entry.hours) / Fraction(kept)  # groups, if they did nothing else
     wanted = busy / Fraction(f"{workload.utilisation:.12g}")
     needed = max(1, math.ceil(wanted - Fraction(_ROUNDED)))
@@ -51,6 +56,9 @@ def as_given(
     said = f"{entry.gpus} x {gpu} do {figure(each)} requests/s"
     if needed > groups:
         enough = needed * entry.gpus
+        if in_each:
+            full, rest = divmod(needed, in_each)
+            enough = full * per_machine + rest * entry.gpus
         reason = f"{said}, {figure(workload.request_rate, 6)} are asked for: {enough} GPUs would do"
         return NoEstimate(reason, TOO_SLOW), NotPossible(gpu, reason, enough)
     share = f"busy {float(busy / groups):.0%} of the time at the rate asked for"

@@ -107,12 +107,14 @@ class Estimator:
                 reference_hours=measured_hours,
             )
         answer = self.estimate(workload, gpu, gpus, link)
-        same = (gpu, gpus) == (measured_gpu, measured_gpus)
+        # What was measured worked together in machines of up to 8, whatever is asked of.
+        together = replace(link, gpus_per_machine=max(link.gpus_per_machine, min(8, measured_gpus)))
+        same = (gpu, gpus, link) == (measured_gpu, measured_gpus, together)
         if same:
             answer = self._answer(workload, gpu, gpus, link, check_memory=False)
         if not isinstance(answer, Estimate):
             return answer
-        there = self._answer(workload, measured_gpu, measured_gpus, link, check_memory=False)
+        there = self._answer(workload, measured_gpu, measured_gpus, together, check_memory=False)
         if not isinstance(there, Estimate):
             return NotPossible(gpu, f"the measurement cannot be carried over: {there.reason}")
         hours = measured_hours * answer.hours / there.hours
