@@ -110,7 +110,6 @@ def answer_on(
 ) -> CheapestReport:
     """The answer from what an open database holds. Raises UnknownGpu and BadQuestion."""
     from tracker.report.cheapest import cheapest_report
-    from tracker.store import reads
 
     now = options["as_of"] or datetime.now(UTC)
     one = look(connection, app, job, filters, options, now)
@@ -123,9 +122,9 @@ def answer_on(
         goal=Goal(options.get("goal", Goal.CHEAPEST)), pareto="goal" in options,
     )  # fmt: skip
     report = app.at_site(_with_slices(report, connection, app, job, filters, options, now))
-    if options["as_of"] is not None:
-        report = report._replace(record=record_of(connection, app, one.filters))
-    return report if one.asked.total else report._replace(begins_at=reads.first_poll_at(connection))
+    if options["as_of"] is None and one.asked.total:
+        return report
+    return report._replace(record=record_of(connection, app, one.filters))
 
 
 def record_of(

@@ -87,12 +87,11 @@ class CheapestReport(NamedTuple):
     considered: int  # offers that could run the job under the filters
     total_offers: int
     excluded: Counter[str]
-    begins_at: datetime | None = None  # of history, where nothing was on record
     goal: Goal = Goal.CHEAPEST
     unbeaten: tuple[Row, ...] = ()  # cheapest first; ``rank`` 0: not among the rows
     slices: tuple[Row, ...] = ()  # the cheapest parts of GPUs, ranked among themselves alone
     only_stale: bool = False  # nothing fresh is left, but stale offers would do
-    record: tuple[Beginning, ...] = ()  # since when, of a question about a past moment
+    record: tuple[Beginning, ...] = ()  # since when: of a past moment, or where there is nothing
 
 
 def cheapest_report(
