@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from tracker.collect.importing.observation import Observation, Snapshot, placeholder
@@ -26,6 +27,10 @@ SHORT_ROW = "the row has fewer cells than the header"
 NAMES = tuple(column.name for column in HISTORY)
 _CACHED = 50_000
 _OFFER = NAMES[: NAMES.index("price_native")] + NAMES[NAMES.index("gpu_raw") :]
+_SPAN = (
+    "valid_from", "valid_to", "price_native", "fx_rate", "fx_date", "price_usd_per_machine_hour",
+    "valid_as_of", "expires_at", "fallback",
+)  # fmt: skip
 _FORMULA = "=+-@\t\r'"
 
 T = TypeVar("T")
@@ -58,7 +63,9 @@ class Reader:
     """Reads rows of an export. *quoted*: it is CSV, whose texts are guarded."""
 
     def __init__(self, header: Sequence[str], *, quoted: bool) -> None:
-        self._at = {name: header.index(name) for name in NAMES}
+        self._of_offer, self._of_span = (
+            itemgetter(*(header.index(name) for name in names)) for names in (_OFFER, _SPAN)
+        )
         self._width = len(header)
         self._quoted = quoted
         self._offers: dict[tuple[str, ...], tuple[str, Gpu, ListedOffer]] = {}
@@ -83,28 +90,27 @@ class Reader:
             into.observations.append(observation)
 
     def _observation(self, row: Sequence[str], where: str) -> Observation:
-        cells = {name: row[position] for name, position in self._at.items()}
-        named = tuple([cells[name] for name in _OFFER])
+        named = self._of_offer(row)
         known = self._offers.get(named)
         if known is None:
-            if self._quoted:
-                cells |= {name: unguarded(cells[name]) for name in _OFFER}
+            texts = map(unguarded, named) if self._quoted else named
             if len(self._offers) >= _CACHED:
                 self._offers.clear()
-            known = self._offers[named] = _offer(cells)
+            known = self._offers[named] = _offer(dict(zip(_OFFER, texts, strict=True)))
         source, gpu, offer = known
+        at, until, amount, rate, rate_day, usd, read_on, expires_at, fallback = self._of_span(row)
         return Observation(
-            at=_moment(cells["valid_from"]),
-            until=_moment(cells["valid_to"]),
-            amount=_positive(cells["price_native"]),
+            at=_moment(at),
+            until=_moment(until),
+            amount=_positive(amount),
             offer=offer,
-            usd_per_unit=_or_none(parse_decimal, cells["fx_rate"]),
-            fx_date=_or_none(date.fromisoformat, cells["fx_date"]),
+            usd_per_unit=_or_none(parse_decimal, rate),
+            fx_date=_or_none(date.fromisoformat, rate_day),
             exact=True,
-            micro_usd=to_micro_usd(_positive(cells["price_usd_per_machine_hour"])),
-            valid_as_of=_or_none(date.fromisoformat, cells["valid_as_of"]),
-            expires_at=_or_none(_moment, cells["expires_at"]),
-            fallback=_flag(cells["fallback"]),
+            micro_usd=to_micro_usd(_positive(usd)),
+            valid_as_of=_or_none(date.fromisoformat, read_on),
+            expires_at=_or_none(_moment, expires_at),
+            fallback=_flag(fallback),
             source=source,
             gpu=gpu,
             where=where,
