@@ -74,3 +74,14 @@ def test_who_is_not_known_at_all_was_never_compared() -> None:
 def test_of_providers_the_same_is_said() -> None:
     answer = run("history", "--hours", "A100=12,RTX4090=48", "--per", "provider", *WINDOW)
     assert "of the 6 h for which both are known" in answer.out
+
+
+def test_a_gpu_within_another_is_no_series_of_its_own() -> None:
+    """It was, and tied with the family at every moment: the share was that of neither."""
+    hours = "H100=4,A100=24,H100-SXM-80GB=4"
+    answer = run("history", "--hours", hours, *WINDOW)
+    assert "H100 was the cheapest for 100 % of the 10 days for which both are known;" in answer.out
+    document = run("history", "--hours", hours, *WINDOW, "-o", "json").json()
+    assert [one["name"] for one in document["series"][:-1]] == ["H100", "A100"]
+    named = run("history", "--hours", hours, "--gpu", "H100,H100-SXM-80GB", *WINDOW, "-o", "json")
+    assert [one["name"] for one in named.json()["series"][:-1]] == ["H100", "H100-SXM-80GB"]

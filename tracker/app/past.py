@@ -40,7 +40,7 @@ def history_on(
     check_tiers(connection, filters.tiers)
     if not options["hours_texts"]:
         job = measured(connection, job)
-    names = filters.gpus or (tuple(job.hours) if job.task is None else ())
+    names = filters.gpus or (own_groups(app, job) if job.task is None else ())
     filters = slices_named(app, filters)
     question = Question(
         job, filters._replace(gpus=names), window.start, window.end,
@@ -52,6 +52,18 @@ def history_on(
     if window.end == now:
         live = _live(connection, app, job, filters, options, names)
     return told(report, app.catalogue, window.edges, Stat(options["stat"]), options["below"], live)
+
+
+def own_groups(app: App, job: Job) -> tuple[str, ...]:
+    """The GPUs that *job* has hours for, but those that are within another one of them.
+
+    With a run measured on an H100 SXM beside hours for "H100" the SXM would be in two series: each
+    would tie with the other, and neither would ever be the cheapest.
+    """
+    keys = {name: app.catalogue.select(name) for name in job.hours}
+    return tuple(
+        name for name, own in keys.items() if not any(own < others for others in keys.values())
+    )
 
 
 def slices_named(app: App, filters: Filters) -> Filters:
