@@ -177,6 +177,8 @@ def test_a_service_is_measured_by_what_it_does() -> None:
     row = after["h100"]
     assert (row["basis"], row["machines"], row["runtime_hours"]) == ("measured", 3, 730)
     assert row["total_usd"] == str(3 * 730 * 3)
+    # Nothing is slowed down between them, and it is not said that it might be.
+    assert "3 separate machines: the requests are divided among them" in row["notes"]
     assert after["a100"]["basis"] == "scaled"
     assert after["a100"]["machines"] > before["a100"]["machines"]
     # The same in tokens that are put out.

@@ -362,7 +362,9 @@ def _notes(inputs: CostInputs, job: Job, estimate: RuntimeEstimate, machines: in
 def separate_machines(machines: int, job: Job, estimate: RuntimeEstimate) -> str:
     """What the hours of a job on several machines count on."""
     counted = "the hours assume that the network between them does not slow the job down"
-    if job.task is not None and estimate.version is not None:
+    if job.task is not None and job.task.service_hours is not None:
+        counted = "the requests are divided among them"  # whoever says how fast a group is
+    elif job.task is not None and estimate.version is not None:
         if job.task.kind in ("training", "finetune"):
             counted = "the network between them is taken to carry 25 GB/s for each GPU"
         elif job.task.kind == "inference":
