@@ -108,3 +108,15 @@ def test_the_range_is_in_the_table_and_in_the_explanation(job: Any) -> None:
     assert "Machines are modelled; a range is one that held 8 of 10" in answer.out
     estimated = run("estimate", job("40"), "--gpu", "H100-SXM-80GB")
     assert "the bill at both ends of the speed" in estimated.out
+
+
+def test_ends_that_are_the_same_are_told_once(job: Any) -> None:
+    """A bill "to" itself is no range."""
+    answer = run("cheapest", job("0.3"), "--gpu", "H100", "--explain", "--compare", "H100,A100")
+    [usd] = {r["low_usd"] for r in run("cheapest", job("0.3"), "-o", "json").json()["rows"]
+             if r["offer_id"] == "one"}  # fmt: skip
+    assert f"{Decimal(usd):,.2f} to" not in answer.out
+    assert f"chat: ${Decimal(usd):,.2f} on 1 x H100" in answer.out
+    assert f"    range: ${Decimal(usd):,.2f}, for 1 machine by the range of the speed" in answer.out
+    compared = run("compare", "H100", "A100", job("0.3"))
+    assert f"${Decimal(usd):,.2f} to" not in compared.out

@@ -142,7 +142,8 @@ def _equal(c: Compared) -> str:
 
 def _cost(row: Row, *, ranges: bool = False) -> str:
     text = words.total(row.bill)
-    return f"{text} ({words.range_text(row)})" if ranges and row.low_usd is not None else text
+    spread = ranges and row.low_usd != row.high_usd
+    return f"{text} ({words.range_text(row)})" if spread else text
 
 
 def _price(row: Row) -> Any:

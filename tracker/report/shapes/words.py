@@ -58,9 +58,11 @@ def sentence(report: CheapestReport) -> str:
 
 
 def range_text(row: Row) -> str:
-    """The bill at both ends of the estimate."""
+    """The bill at both ends of the estimate, once where it is the same."""
     if row.low_usd is None or row.high_usd is None:
         return texts.DASH
+    if row.low_usd == row.high_usd:
+        return texts.usd(row.low_usd)
     return f"{texts.usd(row.low_usd)} to {texts.usd(row.high_usd)}"
 
 
@@ -78,7 +80,7 @@ def range_of(row: Row) -> str:
 
 
 def _range(row: Row) -> str:
-    return "" if row.low_usd is None or row.high_usd is None else f" ({range_text(row)})"
+    return "" if row.low_usd is None or row.low_usd == row.high_usd else f" ({range_text(row)})"
 
 
 def _more(best: Bill, other: Bill) -> str:
