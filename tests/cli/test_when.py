@@ -66,6 +66,8 @@ def test_a_price_that_does_not_move_says_go(url: str) -> None:
     answer = when("--deadline", "2d")
     assert answer.code == 0
     assert "go: no waiting paid in the earlier part of history; now $12.00" in answer.out
+    # 56 hours: "2 d" would be a third of a day less.
+    assert "it can wait for 2.3 d, until" in when("--deadline", "60h").out
 
 
 def test_little_history_is_told_and_not_judged(url: str) -> None:
@@ -96,6 +98,7 @@ def test_without_a_price_now_the_past_is_shown_and_the_code_says_so(url: str) ->
     ("argv", "code", "said"),
     [
         (["--deadline", "3h"], 2, "leaves no time to wait"),
+        (["--deadline", "1h"], 2, "4 h, set-up included: a deadline of 1 h leaves no time"),
         (["--deadline", "soon"], 2, "is not a duration"),
         ([], 2, "--deadline"),
         (["--deadline", "2d", "--gpu", "H1000"], 2, "H1000"),
@@ -122,7 +125,7 @@ def test_vast_as_it_was_is_too_short_for_a_fortnight_and_speaks_of_days(
         long = run("when", "bert-large", "--deadline", "14d", *window)
         print(long.out)
         assert long.code == 0
-        assert "nobody can tell: history holds 7 such times" in long.out
+        assert "nobody can tell: history holds 7 waits of that length side by side" in long.out
         short = run("when", "bert-large", "--deadline", "3d", *window)
         print(short.out)
         document = run("when", "bert-large", "--deadline", "3d", *window, "-o", "json").json()

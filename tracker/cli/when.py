@@ -160,13 +160,22 @@ def _share(count: int | None, of: int) -> str:
     return render.DASH if count is None or not of else f"{100 * count / of:.0f} %"
 
 
+def _length(wait: timedelta) -> str:
+    """A length of time, rounded down; of days to the tenth: "2 d" may be all but three."""
+    days, rest = divmod(wait, timedelta(days=1))
+    if days < 2:
+        return render.duration(wait.total_seconds())
+    tenth = rest // timedelta(hours=2.4)
+    return f"{days}.{tenth} d" if tenth else f"{days} d"
+
+
 def _change(share: Any) -> str:
     return f"{(share - 1) * 100:+.1f} %"
 
 
 def _remarks(found: Waiting) -> Iterator[str]:
     j = found.judged
-    wait = render.duration(found.wait.total_seconds())
+    wait = _length(found.wait)
     yield (
         f"the job takes up to {render.hours(found.hours)}: it can wait for {wait}, until"
         f" {_moment(found.latest_start)} UTC"

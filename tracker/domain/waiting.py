@@ -188,7 +188,7 @@ def judged(
     enough = all(len(side_by_side([o.start for o in p], wait)) >= 2 for p in (early, late))
     if windows < LEAST_WINDOWS or not enough:
         reason = (
-            f"history holds {windows} such times that do not overlap; it takes {LEAST_WINDOWS},"
+            f"history holds {windows} waits of that length side by side; it takes {LEAST_WINDOWS},"
             " two of them in its last third"
         )
         return plain._replace(reason=reason)

@@ -77,8 +77,8 @@ def waiting(report: HistoryReport, deadline: timedelta) -> Waiting:
     wait = deadline - timedelta(hours=float(hours))
     if wait < LEAST_APART:
         raise NoTimeToWait(
-            f"the job takes up to {hours.normalize():f} hours, set-up included: a deadline of"
-            f" {deadline / timedelta(hours=1):g} hours leaves no time to wait"
+            f"the job takes up to {hours.normalize():f} h, set-up included: a deadline of"
+            f" {deadline / timedelta(hours=1):g} h leaves no time to wait"
         )
     begin, end = series[0].start, report.end
     apart = max(LEAST_APART, (end - begin) / MOST_STARTS)
