@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from providers._rows import BadRow, number, rentable_first, sample
+from providers._rows import BadRow, number, rentable_first, sample, told_once
 from tracker.provider import ListedOffer, ParseError, Rejected, SecretStr
 
 SIZES = (1, 2, 4, 8)  # GPUs of a machine, where a price per GPU holds for machines of any size
@@ -59,13 +59,17 @@ def require(rows: Sequence[Any], where: str, names: Iterable[str]) -> None:
 
 
 def read(
-    rows: Iterable[Any], item: Callable[[Mapping[str, Any]], Iterable[Item]]
+    rows: Iterable[Any],
+    item: Callable[[Mapping[str, Any]], Iterable[Item]],
+    *,
+    alternatives: bool = False,
 ) -> tuple[tuple[ListedOffer, ...], tuple[Rejected, ...]]:
     """The offers of *rows* and what was rejected; *item* reads one row and may raise BadRow.
 
-    Of one thing that is listed twice the cheaper one in stock stays, and the other is rejected.
+    Of one thing that is listed twice that in stock stays; both, to be held, where their prices
+    differ. *alternatives*: rows have no id, so that two may be two things: the cheaper stays.
     """
-    return unique(_items(rows, item))
+    return unique(_items(rows, item), alternatives=alternatives)
 
 
 def _items(
@@ -83,9 +87,11 @@ def _items(
         yield from found
 
 
-def unique(items: Iterable[Item]) -> tuple[tuple[ListedOffer, ...], tuple[Rejected, ...]]:
-    """Offers without doubles, and the rejected: of one thing twice the cheaper in stock."""
-    offers: dict[tuple[object, ...], ListedOffer] = {}
+def unique(
+    items: Iterable[Item], *, alternatives: bool = False
+) -> tuple[tuple[ListedOffer, ...], tuple[Rejected, ...]]:
+    """Offers without doubles, and the rejected. See ``read`` for *alternatives*."""
+    groups: dict[tuple[object, ...], list[ListedOffer]] = {}
     rejected: list[Rejected] = []
     for offer in items:
         if isinstance(offer, Rejected):
@@ -93,11 +99,16 @@ def unique(items: Iterable[Item]) -> tuple[tuple[ListedOffer, ...], tuple[Reject
             continue
         key = (offer.source_id, offer.tier, offer.market, offer.gpu_count, offer.region,
                offer.price.currency, offer.price.unit)  # fmt: skip
-        other = offers.setdefault(key, offer)
-        if other is not offer:
-            rejected.append(Rejected("listed twice", f"{offer.source_id} {offer.price.amount}"))
-            offers[key] = min(other, offer, key=rentable_first)
-    return tuple(offers.values()), tuple(rejected)
+        groups.setdefault(key, []).append(offer)
+    if alternatives:
+        best = (min(same, key=rentable_first) for same in groups.values())
+        rejected += [
+            Rejected("listed twice", f"{other.source_id} {other.price.amount}")
+            for same in groups.values()
+            for other in sorted(same, key=rentable_first)[1:]
+        ]
+        return tuple(best), tuple(rejected)
+    return told_once(groups.values(), "listed twice", rejected), tuple(rejected)
 
 
 def text(row: Mapping[str, Any], name: str) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from tracker.provider import Availability, ListedOffer, parse_decimal
+from tracker.provider import Availability, ListedOffer, Rejected, parse_decimal
 
 _MAGNITUDE = 12  # powers of ten, either way: nothing that is sold is larger or smaller
 _SAMPLE_CHARACTERS = 200
@@ -54,10 +54,36 @@ def without_cut_end(page: str) -> str:
     return page[: max(page.rfind("<"), 0)]
 
 
-def rentable_first(offer: ListedOffer) -> tuple[bool, Decimal]:
-    """Orders what one list has twice: what cannot be had comes last, then by price.
+def believed(same: Sequence[ListedOffer]) -> list[ListedOffer]:
+    """Of one thing that a list has several times what is to be had, once at each of its prices.
 
-    A cheaper price that is out of stock must not hide the one that is to be had.
+    A price that is out of stock must not hide the one that is to be had. Where several are left,
+    nobody knows which one holds: a gate then quarantines them all (docs/quality.md).
+    """
+    there = [o for o in same if o.extras.availability is not Availability.NO] or same
+    return list({offer.price: offer for offer in reversed(there)}.values())[::-1]
+
+
+def told_once(
+    groups: Iterable[Sequence[ListedOffer]], reason: str, rejected: list[Rejected]
+) -> tuple[ListedOffer, ...]:
+    """What is ``believed`` of each group of offers of one thing; the others go to *rejected*."""
+    offers: list[ListedOffer] = []
+    for same in groups:
+        kept = believed(same)
+        offers += kept
+        rejected += [
+            Rejected(reason, f"{other.source_id} {other.price.amount}"[:_SAMPLE_CHARACTERS])
+            for other in same
+            if all(other is not one for one in kept)
+        ]
+    return tuple(offers)
+
+
+def rentable_first(offer: ListedOffer) -> tuple[bool, Decimal]:
+    """Orders alternatives that a list has under one name: what cannot be had last, then by price.
+
+    For those that may well have prices of their own; else see ``believed``.
     """
     return offer.extras.availability is Availability.NO, offer.price.amount
 

@@ -65,7 +65,7 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
     """One offer an option. Raises ParseError on another shape."""
     rows = [row for payload in payloads for row in listed(load_json(payload))]
     require(rows, "[]", ("costPerHourCents", "gpuCount", "gpuType", "enabled"))
-    return Parsed(*read(rows, _items))
+    return Parsed(*read(rows, _items, alternatives=True))
 
 
 def _items(row: Mapping[str, Any]) -> Iterator[Item]:

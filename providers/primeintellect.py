@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Any
 
 from providers._countries import country_of
-from providers._rows import BadRow, amount, rentable_first, sample
+from providers._rows import BadRow, amount, sample, told_once
 from providers._upstreams import upstream_of
 from tracker.provider import (
     Availability,
@@ -169,7 +169,7 @@ def _require_fields(rows: Sequence[Any]) -> None:
 
 
 def _offers(rows: Sequence[Any]) -> tuple[tuple[ListedOffer, ...], tuple[Rejected, ...]]:
-    offers: dict[tuple[Any, ...], ListedOffer] = {}
+    found: dict[tuple[Any, ...], list[ListedOffer]] = {}
     rejected: list[Rejected] = []
     for row in rows:
         try:
@@ -181,11 +181,8 @@ def _offers(rows: Sequence[Any]) -> tuple[tuple[ListedOffer, ...], tuple[Rejecte
             offer.source_id, offer.gpu_count, offer.market, offer.tier, offer.region,
             offer.vcpus, offer.ram_gib, offer.terms,
         )  # fmt: skip
-        if key in offers:  # rows move between pages while they are read
-            rejected.append(Rejected("machine listed twice", sample(row)))
-            offer = min(offer, offers[key], key=rentable_first)
-        offers[key] = offer
-    return tuple(offers.values()), tuple(rejected)
+        found.setdefault(key, []).append(offer)  # rows move between pages while they are read
+    return told_once(found.values(), "machine listed twice", rejected), tuple(rejected)
 
 
 def _offer(row: Any) -> ListedOffer:

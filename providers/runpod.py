@@ -13,7 +13,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from providers._rows import BadRow, amount, number, sample
+from providers._rows import BadRow, amount, number, sample, told_once
 from tracker.provider import (
     HOURS_PER_MONTH,
     Availability,
@@ -148,7 +148,7 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
     Accepts the GraphQL envelope and the bare array of GPU types. Raises ParseError on any other
     shape, on GraphQL errors, and when a required field is missing in every row.
     """
-    offers: dict[tuple[str, str, Market, Decimal], ListedOffer] = {}
+    found: dict[tuple[str, str, Market, Decimal], list[ListedOffer]] = {}
     rejected: list[Rejected] = []
     for payload in payloads:
         rows = _rows(load_json(payload))
@@ -159,12 +159,9 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
                     rejected.append(item)
                     continue
                 key = (item.source_id, item.tier, item.market, item.gpu_count)
-                if key in offers:
-                    rejected.append(Rejected("GPU type listed twice", sample(row)))
-                    # Whichever comes first, the same one stays.
-                    item = min(item, offers[key], key=lambda offer: offer.price.amount)
-                offers[key] = item
-    return Parsed(tuple(offers.values()), tuple(rejected))
+                found.setdefault(key, []).append(item)
+    offers = told_once(found.values(), "GPU type listed twice", rejected)
+    return Parsed(offers, tuple(rejected))
 
 
 def _rows(answer: Any) -> list[Any]:

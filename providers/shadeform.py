@@ -15,7 +15,7 @@ from typing import Any
 
 from providers._countries import country_of
 from providers._flight import objects, unescaped
-from providers._rows import BadRow, amount, in_stock, rentable_first, sample
+from providers._rows import BadRow, amount, in_stock, sample, told_once
 from providers._upstreams import upstream_of
 from tracker.provider import (
     Availability,
@@ -80,7 +80,7 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
     Accepts the list (``{"instance_types": [...]}``) and the home page that holds its objects.
     Raises ParseError on any other shape, and when a required field is missing in every row.
     """
-    offers: dict[tuple[str, str | None], ListedOffer] = {}
+    found: dict[tuple[str, str | None], list[ListedOffer]] = {}
     rejected: list[Rejected] = []
     for payload in payloads:
         rows = _rows(payload)
@@ -92,12 +92,9 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
                 rejected.append(Rejected(str(bad), sample(row)))
                 continue
             for offer in listed:
-                key = (offer.source_id, offer.region)
-                if key in offers:
-                    rejected.append(Rejected("instance type listed twice", sample(row)))
-                    offer = min(offer, offers[key], key=rentable_first)
-                offers[key] = offer
-    return Parsed(tuple(offers.values()), tuple(rejected))
+                found.setdefault((offer.source_id, offer.region), []).append(offer)
+    offers = told_once(found.values(), "instance type listed twice", rejected)
+    return Parsed(offers, tuple(rejected))
 
 
 def _rows(payload: Payload) -> list[Any]:

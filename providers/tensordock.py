@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from providers._countries import country_of
-from providers._rows import BadRow, amount, rentable_first, sample
+from providers._rows import BadRow, amount, sample, told_once
 from tracker.provider import (
     Availability,
     Extras,
@@ -72,7 +72,7 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
     Accepts ``{"data": {"locations": [...]}}`` and ``{"locations": [...]}``. Raises ParseError on
     any other shape, and when a required field is missing in every row.
     """
-    offers: dict[tuple[str, Decimal], ListedOffer] = {}
+    found: dict[tuple[str, Decimal], list[ListedOffer]] = {}
     rejected: list[Rejected] = []
     for payload in payloads:
         places = _places(load_json(payload))
@@ -82,12 +82,9 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
                 if isinstance(item, Rejected):
                     rejected.append(item)
                     continue
-                key = (item.source_id, item.gpu_count)
-                if key in offers:
-                    rejected.append(Rejected("GPU listed twice in a place", sample(place)))
-                    item = min(item, offers[key], key=rentable_first)
-                offers[key] = item
-    return Parsed(tuple(offers.values()), tuple(rejected))
+                found.setdefault((item.source_id, item.gpu_count), []).append(item)
+    offers = told_once(found.values(), "GPU listed twice in a place", rejected)
+    return Parsed(offers, tuple(rejected))
 
 
 def _places(answer: Any) -> list[Any]:

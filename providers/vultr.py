@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from providers._countries import country_of
-from providers._rows import BadRow, amount, rentable_first, sample
+from providers._rows import BadRow, amount, sample, told_once
 from providers._vultr_plans import Plan, read_plan
 from tracker.provider import (
     Availability,
@@ -189,7 +189,7 @@ def _offers(
     countries: Mapping[str, str | None],
     stock: Mapping[str, frozenset[str]],
 ) -> tuple[tuple[ListedOffer, ...], tuple[Rejected, ...]]:
-    offers: dict[tuple[str, str | None, Market], ListedOffer] = {}
+    found: dict[tuple[str, str | None, Market], list[ListedOffer]] = {}
     rejected: list[Rejected] = []
     for kind, row in rows:
         try:
@@ -203,12 +203,8 @@ def _offers(
             rejected.append(Rejected(str(bad), sample(row)))
             continue
         for offer in listed:
-            key = (offer.source_id, offer.region, offer.market)
-            if key in offers:
-                rejected.append(Rejected("plan listed twice", sample(row)))
-                offer = min(offer, offers[key], key=rentable_first)
-            offers[key] = offer
-    return tuple(offers.values()), tuple(rejected)
+            found.setdefault((offer.source_id, offer.region, offer.market), []).append(offer)
+    return told_once(found.values(), "plan listed twice", rejected), tuple(rejected)
 
 
 def _locations(row: Mapping[str, Any]) -> list[str]:

@@ -30,7 +30,7 @@ Price = tuple[str, str, Decimal, str, str]
 SILENT: dict[str, set[str]] = {
     "cudo": {"minVcpuPerMemoryGib", "maxVcpuPerMemoryGib", "minVcpuPerGpu", "maxVcpuPerGpu"},
     "gcp": {"units"},  # may be missing: then it is 0, and the price stands in nanos
-    "jarvislabs": {"region"},  # of one place twice the cheaper is taken
+    "jarvislabs": {"region"},  # of one place twice what is in stock is taken
     # The price on demand holds, which is dearer; a disk that is not told of is not in the sum.
     "primeintellect": {"communityPrice", "defaultCount", "defaultIncludedInPrice", "disk"},
     "tensordock": {"resources", "max_vcpus", "max_ram_gb", "max_storage_gb"},  # a larger machine
