@@ -200,7 +200,7 @@ def _price(item: Any, currency: str) -> Decimal | None:
     if item.get("serviceCategory") != CATEGORY:
         raise BadRow("GPU of another service")
     part = item.get("partNumber")
-    if part in UNKNOWN_PARTS:
+    if isinstance(part, str) and part in UNKNOWN_PARTS:
         raise BadRow("what this part is, is not known for sure")
     if not isinstance(part, str) or part not in PARTS:
         raise BadRow("part without GPU facts")

@@ -174,3 +174,10 @@ def test_without_a_name_a_licence_cannot_be_told_from_a_gpu(name: Any) -> None:
     result = parsed(item("B98415", "Compute - GPU - H100", 2.5, displayName=name))
     assert not result.offers
     assert [r.reason for r in result.rejected] == ["displayName is missing"]
+
+
+@pytest.mark.parametrize("part", [{"number": "B98415"}, ["B98415"], None, 98415])
+def test_a_part_number_of_another_type_costs_its_row_alone(part: Any) -> None:
+    found = parsed(item(part, "H100", 10), item("B95907", "A100", 4))
+    assert [r.reason for r in found.rejected] == ["part without GPU facts"]
+    assert [o.source_id for o in found.offers] == ["BM.GPU.A100-v2.8"]
