@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -91,6 +92,7 @@ class _Idle:
     def __init__(self) -> None:
         self._kept: list[tuple[str, float, psycopg.Connection[Any]]] = []
         self._lock = threading.Lock()
+        weakref.finalize(self, _close_all, self._kept)
 
     def take(self, url: str) -> psycopg.Connection[Any] | None:
         """One that works, at a new snapshot; closes those that rested for too long."""
@@ -115,6 +117,12 @@ class _Idle:
                 self._kept.append((url, time.monotonic(), connection))
                 return
         connection.close()
+
+
+def _close_all(kept: list[tuple[str, float, psycopg.Connection[Any]]]) -> None:
+    for _, _, connection in kept:
+        connection.close()
+    kept.clear()
 
 
 def _works(connection: psycopg.Connection[Any]) -> bool:
