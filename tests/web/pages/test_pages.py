@@ -124,6 +124,11 @@ def test_the_past_is_that_of_the_interface(site: Pages) -> None:
             known, gaps = known + (data is not None), gaps + (data is None)
     assert known > 10
     assert gaps > 5, "what is not known is a gap"
+    [caption] = [node.text() for node in found.css("caption") if "weighed" in node.text()]
+    days = document["compared_seconds"] / 86_400
+    compared = re.search(r"cheapest alone: of the ([0-9.]+) days for which two or more", caption)
+    assert compared is not None, caption
+    assert float(compared[1]) == pytest.approx(days, abs=0.06)
 
 
 def test_alerts_mark_the_past(site: Pages) -> None:
