@@ -85,6 +85,16 @@ def test_what_is_rented_by_the_month_is_paid_once_however_much_it_is_used() -> N
     assert by_hour["break_even_utilisation"] == pytest.approx(28_000 / (36 * 730 * 2.3), abs=1e-5)
 
 
+def test_several_machines_are_told_as_several() -> None:
+    """Eight were paid for, and the answer named the rent of "1 x H100"."""
+    text = run("own", "--hours", "H100=4", *MACHINE).out
+    assert "for 1 x H100-SXM-80GB at acme" in text
+    wide = ("--gpu", "H100-SXM-80GB", "--count", "8", "--price", "250000", "--kwh", "0.25")
+    text = run("own", "--hours", "H100=4", *wide).out
+    assert "for 8 machines of 1 x H100-SXM-80GB at acme" in text
+    assert "rent 8 machines of 1 x H100-SXM-80GB" in text
+
+
 def test_another_gpu_that_is_cheaper_stands_before_the_machines_own() -> None:
     both = ask("--hours", "H100=4,A100=5", *MACHINE, "--market", "on-demand")["rented"]
     assert [one["offer"]["gpu"] for one in both] == ["A100-SXM-80GB", "H100-SXM-80GB"]

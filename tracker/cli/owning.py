@@ -9,6 +9,7 @@ from typing import Any
 from tracker.cli import bills, render
 from tracker.domain.exact import plain
 from tracker.domain.job import Job
+from tracker.domain.money import HOURS_PER_MONTH
 from tracker.report.own import OwnReport, Rented, Verdict
 
 _COLUMNS = (
@@ -44,7 +45,7 @@ def sentence(report: OwnReport) -> str:
     best = report.rented[0]
     o = best.row.offer
     least = "at least " if best.month.partial or best.month.lower_bound else ""
-    there = f"{render.count(o.gpu_count)} x {o.gpu_key} at {o.provider}"
+    there = f"{_machines(best)}{render.count(o.gpu_count)} x {o.gpu_key} at {o.provider}"
     rented = f"{least}{render.usd(best.found.rent_usd)} for {there}"
     head = {
         Verdict.BUY: f"buy {machine}: {own} against {rented}",
@@ -54,6 +55,16 @@ def sentence(report: OwnReport) -> str:
         Verdict.UNKNOWN: f"not known: {own} for {machine} of one's own against {rented}",
     }[best.verdict]
     return f"{title}: {head}, over {_months(w.term_months)}. {_when(best)}"
+
+
+def _machines(rented: Rented) -> str:
+    """``3 machines of``, where it takes several: the rent is that of all of them."""
+    count = Decimal(rented.row.bill.machines)
+    if rented.by_the_month:
+        months = {"machine-month": Decimal(1), "machine-hour": Decimal(HOURS_PER_MONTH)}
+        paid = (ln.quantity / months[ln.unit] for ln in rented.month.lines if ln.unit in months)
+        count = max(paid, default=count)
+    return "" if count == 1 else f"{plain(count)} machines of "
 
 
 def _when(rented: Rented) -> str:
@@ -104,7 +115,7 @@ def _rent_lines(report: OwnReport, rented: Rented) -> Iterator[Line]:
     o, b, term = rented.row.offer, rented.row.bill, report.wish.term_months
     least = ">= " if rented.month.partial or rented.month.lower_bound else ""
     yield (
-        f"rent {render.count(o.gpu_count)} x {o.gpu_key}",
+        f"rent {_machines(rented)}{render.count(o.gpu_count)} x {o.gpu_key}",
         least + render.usd(rented.month.at_least_usd), least + render.usd(rented.found.rent_usd),
         f"{o.provider}, {o.market.replace('_', '-')}, offer {bills.ref(o.key)}",
     )  # fmt: skip
