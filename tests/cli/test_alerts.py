@@ -204,7 +204,7 @@ def test_eval_says_what_was_left_out_and_what_decides_nothing(desk: Desk) -> Non
     desk.configure(f'[alerts.rules.{SHIPPED}]\nregions = ["moon-*"]\n')
     desk.prices(CHEAPER)
     text = alerts("eval", SHIPPED).out
-    assert "H100: 0 of 0 offers counted; left out: 1 " in text
+    assert "H100: 0 of 1 offers counted; left out: 1 " in text
     assert "data: no data: H100: no offer matches" in text
     assert "it decides nothing" in text
     assert "would record: nothing" in text

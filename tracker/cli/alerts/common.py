@@ -141,7 +141,8 @@ def print_sides(inputs: Mapping[str, Any], selections: Sequence[str] = ()) -> No
             ) if n
         )  # fmt: skip
         counts = check.get("counts") or {}
-        of = f"{counts.get('used', 0):,} of {counts.get('considered', 0):,} offers counted"
+        offers = counts.get("considered", 0) + sum((check.get("excluded") or {}).values())
+        of = f"{counts.get('used', 0):,} of {offers:,} offers counted"
         doubts = [f"{counts[w]:,} {w}" for w in ("stale", "held", "partial") if counts.get(w)]
         out = f"left out: {left_out}" if left_out else ""
         written = dict(zip(("left", "right"), selections, strict=False)).get(name, name)
