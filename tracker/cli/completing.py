@@ -89,11 +89,17 @@ def _tiers(_ctx: click.Context, _incomplete: str) -> list[str]:
     return list(TIERS)
 
 
+def _groups(_ctx: click.Context, _incomplete: str) -> list[str]:
+    return list(GROUPS)
+
+
 # What providers here call their classes of trust, as docs/cli.md has them.
 TIERS = ("any", "secure", "community", "verified", "unverified", "dedicated", "vps", "standard")
+# As report/grouped.py has them, which is not imported for their names.
+GROUPS = ("gpu", "market", "provider", "region", "country", "tier", "kind", "gpus", "term")
 _LISTS: dict[str, Callable[[click.Context, str], list[str]]] = {
     "--gpu": _gpus, "--rent-gpu": _gpus, "--compare": _gpus, "--provider": _providers,
-    "--market": _markets, "--tier": _tiers,
+    "--market": _markets, "--tier": _tiers, "--group-by": _groups,
 }  # fmt: skip
 
 

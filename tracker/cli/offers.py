@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracker.app import App, NothingRecorded
-from tracker.cli import bills, render
+from tracker.cli import bills, grouping, render
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_ONLY_STALE, EXIT_USAGE, Exit
 from tracker.cli.options import (
     filter_options,
@@ -26,7 +26,10 @@ from tracker.report.shapes import words
 from tracker.report.shapes.rows import OFFER_COLUMNS as COLUMNS
 
 if TYPE_CHECKING:
+    from tracker.report.asked import Asked
     from tracker.report.filters import Filters
+    from tracker.report.grouped import Grouping
+    from tracker.report.listing import OffersReport
 
 DEFAULT_TOP = 25
 _HELD_FILTERS = {"gpus", "providers", "regions", "markets", "tiers"}
@@ -56,6 +59,7 @@ _HELD_TABLE = (
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @top_option(DEFAULT_TOP)
 @click.option("--quarantined", is_flag=True, help="What the quality gates hold back, and why.")
+@grouping.group_option
 @filter_options
 @output_option
 @click.pass_obj
@@ -68,6 +72,7 @@ def offers(obj: dict[str, Any], /, **options: Any) -> None:
     app = App(obj["config"])
     refuse_all_with_top(options["show_all"])
     filters = filters_from(options)._replace(min_gpus=options["gpus"])
+    options["fields"] = grouping.fields(options.pop("group_by"))
     try:
         if options["quarantined"]:
             _quarantined(app, filters, options)
@@ -101,26 +106,53 @@ def _offers(app: App, filters: Filters, options: dict[str, Any]) -> None:
         record = () if as_of is None else record_of(connection, app, filters)
         begins = None if asked.total else reads.first_poll_at(connection)
     found = offers_report(asked, filters, app.catalogue, now, begins)
-    rows = found.rows(None if options["show_all"] else options["top"])
-    footer = render.footer(len(found.offers), asked.total, found.excluded)
-    if options["output"] in ("table", "wide"):
-        if rows:
-            _table(rows, wide=options["output"] == "wide")
-            render.say()
-            for line in _marks(rows):
-                render.say(line)
-        if len(found.offers) > len(rows):
-            render.say(f"{len(found.offers) - len(rows):,} more; --all shows them")
-        for line in then(record, now):
-            render.say(line)
-        render.say(footer)
-    else:
-        render.print_rows(options["output"], rows, COLUMNS, found.document(), footer)
+    groups = _groups(app, asked, found, options)
+    _print(found, groups, list(then(record, now)), options)
     if not found.offers:
         if found.only_stale:
             raise Exit(EXIT_ONLY_STALE, "only stale prices match; poll again, or --include-stale")
         why = nothing_then(record, now)
         raise Exit(EXIT_NO_MATCH, why or nothing_left(found.excluded))
+
+
+def _print(
+    found: OffersReport, groups: Grouping | None, remarks: list[str], options: dict[str, Any]
+) -> None:
+    """The offers, or their groups where there are any, and what was left out."""
+    top = None if options["show_all"] else options["top"]
+    rows = found.rows(top) if groups is None else groups.rows(found.now, top)
+    footer = render.footer(len(found.offers), found.total_offers, found.excluded)
+    wide = options["output"] == "wide"
+    if options["output"] not in ("table", "wide"):
+        columns = COLUMNS if groups is None else groups.columns
+        around = found.document() | ({} if groups is None else groups.document())
+        render.print_rows(options["output"], rows, columns, around, footer)
+        return
+    if rows and groups is not None:
+        grouping.show(groups.fields, rows, wide=wide)
+    elif rows:
+        _table(rows, wide=wide)
+        render.say()
+        for line in _marks(rows):
+            render.say(line)
+    more = len(found.offers if groups is None else groups.groups) - len(rows)
+    if more > 0:
+        render.say(f"{more:,} more; --all shows them")
+    for line in (*remarks, footer):
+        render.say(line)
+
+
+def _groups(
+    app: App, asked: Asked, found: OffersReport, options: dict[str, Any]
+) -> Grouping | None:
+    """What was found in groups, where that is asked for. History keeps no stock."""
+    if not options["fields"]:
+        return None
+    from tracker.report.grouped import grouped, sold_out
+
+    past = options["as_of"] is not None
+    gone = None if past else sold_out(asked, found.filters, app.catalogue, found.now)
+    return grouped(found.offers, gone, options["fields"])
 
 
 def _keys(app: App, filters: Filters) -> frozenset[str] | None:
@@ -195,7 +227,8 @@ def _quarantined(app: App, filters: Filters, options: dict[str, Any]) -> None:
     from tracker.report.held import held_report
     from tracker.store import reads
 
-    if options["as_of"] is not None or filters.echo().keys() - _HELD_FILTERS:
+    unfit = options["as_of"] is not None or options["fields"]
+    if unfit or filters.echo().keys() - _HELD_FILTERS:
         raise click.UsageError(
             "--quarantined goes with --gpu, --provider, --region, --market and --tier only"
         )
