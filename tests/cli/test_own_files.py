@@ -71,3 +71,19 @@ def test_parse_names_the_file_that_is_no_answer(tmp_path: Path) -> None:
 @pytest.fixture
 def _database(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUCOST_DATABASE_URL", database_url)
+
+
+@pytest.mark.usefixtures("_database")
+def test_a_price_by_the_month_is_ranked_where_its_term_is_stated(book: Path) -> None:
+    """As docs/price-book.md says; without a term nobody knows what one is bound to."""
+    monthly = GOOD.replace("machine_hour", "machine_month").replace('"3"', '"1460"') + DATED
+    book.write_text(monthly)
+    parsed = run("provider", "parse", "pricebook", str(book))
+    assert "not ranked: its term is not stated" in parsed.out
+    run("poll", "--provider", "pricebook")
+    answer = run("cheapest", "--hours", "H100=5")
+    assert (answer.code, "1 sold for a term that is not stated" in answer.out) == (3, True)
+    book.write_text(monthly + "commitment_hours = 730\n")
+    assert "not ranked" not in run("provider", "parse", "pricebook", str(book)).out
+    run("poll", "--provider", "pricebook")
+    assert "Job: $1,460.00 on 1 x H100-SXM-80GB" in run("cheapest", "--hours", "H100=5").out

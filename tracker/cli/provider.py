@@ -297,7 +297,9 @@ def _row(o: Offer, quarantined: str | None) -> dict[str, Any]:
 
 
 def _cells(r: Mapping[str, Any]) -> list[str]:
-    note = "quarantined" if r["quarantined"] else ("" if r["ranked"] else "not ranked")
+    note = "quarantined" if r["quarantined"] else ""
+    if not note and not r["ranked"]:
+        note = "not ranked: " + ("a slice" if r["slice"] else "its term is not stated")
     return [
         r["gpu"], str(r["gpus"]), r["market"].replace("_", "-"), r["tier"],
         r["region"] or render.DASH, render.usd(Decimal(r["price_usd_per_gpu_hour"]), 4),
