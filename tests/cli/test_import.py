@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.harness import run
+from tests.importing.test_skypilot import catalogue
 from tests.importing.test_traps import PLAIN, ROW
 from tracker.store.engine import connect
 
@@ -173,3 +174,16 @@ def test_a_file_of_rubbish_is_one_line(folder: Path, body: bytes) -> None:
     done = run(*ASKED)
     assert done.code == 2
     assert "table.csv" in done.complaint
+
+
+def test_rows_of_two_prices_are_said_to_be_such(folder: Path) -> None:
+    """One row read and two prices kept: a reader looked for the row that was missing."""
+    one = catalogue("4.29")
+    (folder / "lambda_v8_vms.csv").write_text(one)
+    asked = ("import", "skypilot", "lambda_v8_vms.csv", "--at", "2026-06-01", "--dry-run")
+    assert run(*asked).lines[0] == "1 row read, 1 price kept, 0 refused"
+    (folder / "lambda_v8_vms.csv").write_text(one.rstrip("\n") + "2.15\n")  # the spot price
+    assert run(*asked).lines[0] == (
+        "1 row read, 2 prices kept, 0 refused (a row may hold two prices, on demand and spot,"
+        " or a part of one)"
+    )

@@ -102,6 +102,10 @@ def _import(app: App, request: Request, *, dry: bool) -> Outcome:
                 return run_import(url, source, judging, progress)
 
 
+# Else a reader adds up, and finds more or fewer than were read.
+_MIXED = " (a row may hold two prices, on demand and spot, or a part of one)"
+
+
 def document(outcome: Outcome) -> dict[str, Any]:
     """An import as plain values."""
     report = outcome.report
@@ -121,8 +125,10 @@ def document(outcome: Outcome) -> dict[str, Any]:
 
 def _print(outcome: Outcome) -> None:
     report = outcome.report
+    refused = sum(report.refused.values())
+    mixed = "" if report.rows == report.kept + refused else _MIXED
     render.say(f"{render.counted(report.rows, 'row')} read, {render.counted(report.kept, 'price')}"
-               f" kept, {sum(report.refused.values()):,} refused")  # fmt: skip
+               f" kept, {refused:,} refused" + mixed)  # fmt: skip
     if report.absent:
         render.say(f"{render.counted(report.absent, 'day')} without a catalogue")
     if report.first and report.last:
