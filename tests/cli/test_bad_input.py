@@ -118,6 +118,13 @@ def test_an_id_that_nothing_has_is_exit_3() -> None:
 
 
 @pytest.mark.usefixtures("_at_market")
+def test_an_id_that_is_too_short_says_so() -> None:
+    answer = run("explain", "e1f")
+    said = "no offer has the id 'e1f'; of an id 4 digits are needed; gpucost offers lists them"
+    assert (answer.code, answer.complaint) == (3, said)
+
+
+@pytest.mark.usefixtures("_at_market")
 @pytest.mark.parametrize("reference", ["abcd\udcff", "acme/\udcff", "\udcff", "ab\0cd"])
 def test_an_id_that_is_no_text_is_exit_3(reference: str) -> None:
     answer = run("explain", reference)

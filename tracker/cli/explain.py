@@ -39,7 +39,13 @@ def explain(obj: dict[str, Any], offer: str, output: str) -> None:
     except Ambiguous as error:
         raise Exit(EXIT_USAGE, str(error)) from None
     if found is None:
-        raise Exit(EXIT_NO_MATCH, f"no offer has the id {offer!r}; gpucost offers lists them")
+        from tracker.report.explain import MIN_ID
+
+        short = len(offer) < MIN_ID and all(c in "0123456789abcdef" for c in offer.lower())
+        least = f"of an id {MIN_ID} digits are needed; " if short else ""
+        raise Exit(
+            EXIT_NO_MATCH, f"no offer has the id {offer!r}; {least}gpucost offers lists them"
+        )
     if output == "json":
         render.print_json(_document(found))
     else:
