@@ -12,7 +12,7 @@ from decimal import Decimal
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from providers._rows import BadRow, without_cut_end
+from providers._rows import BadRow, us_number, without_cut_end
 from tracker.provider import (
     ListedOffer,
     Market,
@@ -21,7 +21,6 @@ from tracker.provider import (
     PriceUnit,
     Rejected,
     Terms,
-    parse_decimal,
 )
 
 URL = "https://www.hyperstack.cloud/gpu-pricing"
@@ -30,7 +29,7 @@ _MARKETS = (
     ("spot", Market.SPOT),
     ("reserv", Market.RESERVED),
 )
-_AMOUNT = re.compile(r"\$\s*(\d[\d,]*(?:\.\d+)?)")
+_AMOUNT = re.compile(r"\$\s*(\d(?:[\d.,'\u2019\s]*\d)?)")  # however it is written
 _HOUR = re.compile(r"per hour|/\s*h", re.IGNORECASE)
 # "NVIDIA H100" beside "NVIDIA H100 SXM" and "NVIDIA H100 NVLink" is the PCIe card, and so is the
 # one with a bridge.
@@ -109,7 +108,7 @@ def _offer(
     found = _AMOUNT.findall(cells[price])
     if len(found) > 1:
         raise BadRow("several prices")  # a range, or one that is crossed out
-    usd = parse_decimal(found[0].replace(",", "")) if found else Decimal(0)
+    usd = us_number(found[0]) if found else Decimal(0)
     if not usd:
         raise BadRow("no price")
     memory = cells[vram] if vram is not None else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -11,6 +12,7 @@ from tracker.provider import Availability, ListedOffer, Rejected, parse_decimal
 
 _MAGNITUDE = 12  # powers of ten, either way: nothing that is sold is larger or smaller
 _SAMPLE_CHARACTERS = 200
+_US_NUMBER = re.compile(r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?", re.ASCII)
 
 
 class BadRow(Exception):
@@ -37,6 +39,17 @@ def amount(row: Mapping[str, Any], name: str) -> Decimal | None:
     if found is not None and found < 0:
         raise BadRow(f"{name} is negative")
     return found
+
+
+def us_number(text: str) -> Decimal:
+    """``1,234.50`` as it is written in the US. Raises BadRow on any other way of writing.
+
+    ``1.234,50`` or ``3,20`` is refused and not guessed at: taken for the other way it would be
+    off by a factor of a hundred or a thousand.
+    """
+    if not _US_NUMBER.fullmatch(text):
+        raise BadRow("price cannot be read")
+    return parse_decimal(text.replace(",", ""))
 
 
 def in_stock(flag: Any) -> Availability:

@@ -16,7 +16,7 @@ from decimal import Decimal
 from typing import Any
 
 from providers._flight import objects, unescaped
-from providers._rows import BadRow
+from providers._rows import BadRow, us_number
 from tracker.provider import (
     Facts,
     HttpClient,
@@ -32,7 +32,6 @@ from tracker.provider import (
     ProviderConfig,
     Rejected,
     Terms,
-    parse_decimal,
 )
 
 PATH = "/prices"
@@ -41,7 +40,7 @@ _TITLE = re.compile(r"GPU instances", re.IGNORECASE)
 _MARKETS = (("preemptible", Market.SPOT), ("on-demand", Market.ON_DEMAND))
 _PER_GPU = re.compile(r"GPU[- ]hour", re.IGNORECASE)
 _FROM = re.compile(r"effective (?:from )?([A-Z][a-z]+ \d{1,2}, \d{4})", re.IGNORECASE)
-_AMOUNT = re.compile(r"(from )?\$(\d[\d,]*(?:\.\d+)?)", re.IGNORECASE)
+_AMOUNT = re.compile(r"(from )?\$(\d[\d.,]*)", re.IGNORECASE)
 _RANGE = re.compile(r"(\d+)(?:\s*[-\u2013]\s*\d+)?")
 _CPU = re.compile(r"\s+with (Intel|AMD) CPU$", re.IGNORECASE)
 
@@ -161,7 +160,7 @@ def _offers(row: Any, columns: _Columns, market: Market, column: int) -> Iterato
     if "contact" in price.lower():
         raise BadRow("price on request")
     found = _AMOUNT.fullmatch(price)
-    usd = parse_decimal(found[2].replace(",", "")) if found else Decimal(0)
+    usd = us_number(found[2]) if found else Decimal(0)
     if not usd:
         raise BadRow("no price")
     smallest = bool(found and found[1])
