@@ -101,6 +101,22 @@ def test_listings_become_spans_that_end_where_an_offer_is_missing(
     assert rows(database_url, "SELECT count(*) FROM price_floor") != [(0,)]
 
 
+def test_floors_are_built_with_statistics_of_what_was_just_written(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build, known = import_merge.floor_rebuild.rebuild_one, []
+
+    def rebuild_one(cursor: Any, source_id: int) -> Any:
+        cursor.execute("SELECT reltuples FROM pg_class WHERE relname = 'price_span_2026_06'")
+        known.append(cursor.fetchall())
+        return build(cursor, source_id)
+
+    monkeypatch.setattr(import_merge.floor_rebuild, "rebuild_one", rebuild_one)
+    monkeypatch.setattr(import_merge, "_MANY", 1)
+    imported(database_url, "gpuhunt", folder_of_zips(tmp_path, WORLD))
+    assert known == [[(len(EXPECTED),)]]
+
+
 def test_again_and_in_pieces_changes_nothing(database_url: str, tmp_path: Path) -> None:
     root = folder_of_zips(tmp_path, WORLD)
     second = {"since": utc("2026-06-02"), "until": utc("2026-06-02T12:00")}
