@@ -27,14 +27,24 @@ def unescaped(page: str) -> str:
 
 
 def objects(text: str, beginning: str) -> Iterator[dict[str, Any]]:
-    """The JSON objects in *text* that begin with *beginning*; what is cut off is passed over."""
+    """The JSON objects in *text* that begin with *beginning*, none within another; what is cut off
+    or broken is passed over.
+
+    Every character is read about once: the next object is looked for behind the end of the last, or
+    behind the place where it broke.
+    """
     decoder = json.JSONDecoder(parse_float=Decimal)
     start = text.find(beginning)
     while start >= 0:
+        end = start + 1
         try:
-            found, _ = decoder.raw_decode(text, start)
-        except (ValueError, ArithmeticError, RecursionError):
+            found, end = decoder.raw_decode(text, start)
+        except json.JSONDecodeError as error:
+            found, end = None, max(error.pos, end)
+        except RecursionError:
+            return  # and so it would go on from each of the thousands of objects within it
+        except (ValueError, ArithmeticError):  # a number that is none
             found = None
         if isinstance(found, dict):
             yield found
-        start = text.find(beginning, start + 1)
+        start = text.find(beginning, end)

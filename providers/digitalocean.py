@@ -59,6 +59,7 @@ COUNTRY = {
     "ams": "NL", "atl": "US", "blr": "IN", "fra": "DE", "lon": "GB", "nyc": "US", "ric": "US",
     "sfo": "US", "sgp": "SG", "syd": "AU", "tor": "CA",
 }  # fmt: skip
+_MAX_CELL = 200  # characters: the pattern below takes their square
 _ROW = re.compile(r"(?P<model>.+?)(?:,[^()]*)?(?:\s*\((?P<count>\d+)x\))?")
 _PRICE = re.compile(r"\$(\d{1,3}(?:,\d{3})*(?:\.\d+)?|\d+(?:\.\d+)?) per hour", re.IGNORECASE)
 
@@ -217,7 +218,7 @@ def _table_rows(tree: LexborHTMLParser, heading: str) -> Iterator[list[str]]:
 
 def _page_row(cells: list[str], market: Market) -> Item:
     shown = " | ".join(cells)[:200]
-    name = _ROW.fullmatch(cells[0])
+    name = _ROW.fullmatch(cells[0]) if len(cells[0]) <= _MAX_CELL else None
     price = _PRICE.fullmatch(cells[1]) if len(cells) == 2 else None
     if name is None or price is None:
         return Rejected("a row without a model and a price per hour", shown)

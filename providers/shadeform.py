@@ -41,6 +41,7 @@ from tracker.provider import (
 PATH = "/v1/instances/types"
 _CENTS = Decimal(100)
 _COUNT = re.compile(r"(?<=[A-Za-z0-9])x(\d{1,2})(?=_|$)")  # "A100_80Gx8_NVLINK"
+_MAX_PLACE = 100  # characters: digits are sought at its end, which takes their square
 _FORM = re.compile(r"(?<![a-z])(sxm\d?|pcie|nvl)(?![a-z])", re.IGNORECASE)
 
 
@@ -217,7 +218,7 @@ def _regions(found: Any) -> Iterator[tuple[str | None, str | None, Availability]
     for place in places:
         region = _text(place, "region")
         shown = _text(place, "display_name") or ""
-        before = shown.partition(",")[0]
+        before = shown.partition(",")[0][:_MAX_PLACE]
         country = country_of(before) or country_of(re.sub(r"[-_ ]?\d+$", "", before))
         yield region, country, in_stock(place.get("available"))
 

@@ -16,6 +16,7 @@ from tracker.provider import ParseError, Payload, load_json
 
 _SIZES = "config.regions[].instanceTypes[].sizes"
 _NO_PRICE = "no Linux price in USD"
+_MAX_LABEL = 40  # characters of "5-10%": a search in a row of digits takes their square
 _LABEL = re.compile(r"(?:<|\d+\s*-\s*)(\d+)\s*%")
 
 
@@ -64,7 +65,7 @@ def interruption_percent(payload: Payload) -> dict[tuple[str, str], int]:
     upper: dict[int, int] = {}
     for entry in listing(data.get("ranges"), "ranges"):
         index, label, end = (mapping(entry, "ranges[]").get(k) for k in ("index", "label", "max"))
-        match = _LABEL.search(label) if isinstance(label, str) else None
+        match = _LABEL.search(label[:_MAX_LABEL]) if isinstance(label, str) else None
         percent = int(match[1]) if match else end
         if not isinstance(index, int) or not isinstance(percent, int) or not 0 < percent <= 100:
             raise ParseError("ranges[]", f"no upper end in {str(entry)[:80]}")

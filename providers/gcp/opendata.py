@@ -38,6 +38,7 @@ _COLUMNS = (
     ("month_3y", "3", PriceUnit.MACHINE_MONTH),
 )
 _GPU_FAMILY = re.compile(r"(?:a\d+x?|g[24])-")
+_MAX_LINE = 1000  # characters of a key and its value: the pattern below takes their square
 _LINE = re.compile(r"( *)(?:\"([^\"]+)\"|'([^']+)'|([^\s\"'#:][^:]*)):(?: +(\S.*?))? *")
 _ABSURD = Decimal(1_000_000)
 _MICRO_USD = Decimal("0.000001")
@@ -150,7 +151,7 @@ def _from_yaml(text: str) -> dict[str, Any]:
         indent = len(line) - len(line.lstrip(" "))
         if not line.strip() or line == "---" or (skipped is not None and indent > skipped):
             continue
-        match = _LINE.fullmatch(line)
+        match = _LINE.fullmatch(line) if len(line) <= _MAX_LINE else None
         if match is None:
             if skipped is not None and line.lstrip().startswith("- "):
                 continue  # a list below a key that is not read

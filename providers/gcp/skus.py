@@ -47,6 +47,7 @@ _NAMELESS = (
     "ssd backed local storage", "commitment v1: local ssd",
     "commitment v1: cpu in ", "commitment v1: ram in ",
 )  # fmt: skip
+_MAX_DESCRIPTION = 400  # characters: the patterns below take their square
 _PLACE = re.compile(r"^(.+?)(?: running)? in [^:]+$", re.IGNORECASE)
 _YEARS = re.compile(r"^commitment v1: (.+) for ([1-9]) years?$", re.IGNORECASE)
 _SPOT_TAIL = re.compile(r" attached to spot preemptible vms$", re.IGNORECASE)
@@ -141,6 +142,8 @@ def _items(sku: dict[str, Any], now: datetime) -> list[Item]:
     group, usage = _text(category.get("resourceGroup")), _text(category.get("usageType"))
     if not _concerns_gpus(description, group):
         return []
+    if len(description) > _MAX_DESCRIPTION:
+        raise _Excluded("description is too long to be one")
     for pattern, reason in _DENIED:
         if re.search(pattern, description, re.IGNORECASE):
             raise _Excluded(reason)

@@ -21,8 +21,9 @@ NOT_AN_ADDRESS = "not a http(s) address: check the provider's base URL"
 
 _SNIPPET_CHARACTERS = 120
 _CLOUDFLARE = re.compile(rb"error code:?\s*(1\d{3})", re.IGNORECASE)
+# A comment ends at its first "-->": one that may run on beyond it can be read in 2^n ways among n.
 _HTML = re.compile(
-    rb"\s*(?:<!--.{0,500}?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.S
+    rb"\s*(?:<!--(?:(?!-->).){0,500}-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.S
 )
 _BOM = b"\xef\xbb\xbf"
 _PRIVATE_DOMAINS = (".localhost", ".localdomain", ".local", ".internal", ".home.arpa")
