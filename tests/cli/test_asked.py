@@ -14,9 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.cli.harness import A100, H100, polled, record
+from tests.cli.harness import A100, H100, polled, record, run
 from tests.support.catalogue import catalogue
 from tests.support.offers import make_offer
+from tracker.app.asked import positive
 from tracker.domain.gpu import Gpu
 from tracker.domain.offer import Availability, Extras, Market, Offer
 from tracker.report.asked import ask
@@ -144,3 +145,38 @@ def test_a_past_question_reads_all(connection: psycopg.Connection[Any]) -> None:
     asked = ask(connection, Filters(markets=("spot",)), None, past, past)
     assert asked.left_out == {}
     assert len(asked.offers) == asked.total
+
+
+@pytest.mark.parametrize(
+    ("typed", "unit", "number"),
+    [
+        ("80", "GB", "80"), ("80GB", "GB", "80"), ("0.5 TB", "GB", "500"), ("1tb", "GB", "1000"),
+        ("64GiB", "GiB", "64"), ("1TiB", "GiB", "1024"), ("10Gbit", "Mbit/s", "10000"),
+        ("36", "hours", "36"), ("36h", "hours", "36"), ("1.5d", "hours", "36"),
+        ("1e3", "GB", "1000"),
+    ],
+)  # fmt: skip
+def test_a_number_may_have_its_unit(typed: str, unit: str, number: str) -> None:
+    assert positive(typed, unit=unit) == Decimal(number)
+
+
+@pytest.mark.parametrize(
+    ("typed", "unit"),
+    [("80GiB", "GB"), ("64GB", "GiB"), ("90m", "hours"), ("12h", ""), ("GB", "GB"),
+     ("12hh", "hours"), ("1.2.3GB", "GB"), ("-5GB", "GB"), ("nanGB", "GB"), ("1e999999999TB", "GB"),
+     ("٣GB", "GB")],
+)  # fmt: skip
+def test_another_unit_is_no_number_of_it(typed: str, unit: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a number|must be above 0"):
+        positive(typed, unit=unit)
+
+
+def test_a_deadline_is_the_same_in_every_command(database_url: str, monkeypatch: Any) -> None:
+    """``when`` took "12h" and nothing else, ``cheapest`` 12 and nothing else."""
+    record(database_url, polled("hub", [make_offer("h", "3", gpu=H100, source="hub")]))
+    monkeypatch.setenv("GPUCOST_DATABASE_URL", database_url)
+    asked = ("cheapest", "--hours", "H100=30h", "-o", "json", "--disk", "1TB", "--deadline")
+    for deadline, code in (("30", 0), ("30h", 0), ("1.25d", 0), ("1d", 3)):
+        answer = run(*asked, deadline)
+        assert answer.code == code, answer.err
+    assert run(*asked, "30h").json()["rows"][0]["runtime_hours"] == 30

@@ -188,7 +188,7 @@ def test_a_name_for_several_parts_means_each_and_the_narrower_name_wins() -> Non
         ("A100=-1", "more than 0 hours"),
         ("A100=nan", "not a finite number"),
         ("A100=1,5", "'5' is not GPU=HOURS"),
-        ("A100=12h", "not a decimal number: '12h'"),
+        ("A100=12m", "not a decimal number: '12m'"),
         ("A100=87601", "more than ten years"),
         ("A100=1e999999", "out of range"),
         ("A100=12,a100=13", "both mean A100"),

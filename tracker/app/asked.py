@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tracker.domain.exact import EXACT
 from tracker.domain.job import MAX_HOURS
 from tracker.domain.job_download import MAX_GB, MAX_MBPS
 from tracker.domain.job_text import MAX_SETUP_HOURS
@@ -27,6 +28,12 @@ MAX_ITEMS = 100  # of one list
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d|w)", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _BILLION = Decimal(10) ** 9
+# What may stand behind a number of a unit, and how many of that unit it is.
+_UNITS = {
+    "GB": {"GB": 1, "TB": 1000}, "GiB": {"GiB": 1, "TiB": 1024},
+    "Mbit/s": {"Mbit": 1, "Mbps": 1, "Mbit/s": 1, "Gbit": 1000, "Gbps": 1000, "Gbit/s": 1000},
+    "hours": {"h": 1, "d": 24, "w": 168},
+}  # fmt: skip
 
 
 class BadQuestion(ValueError):
@@ -87,12 +94,24 @@ def moment(value: str, now: datetime) -> datetime:
     return found
 
 
-def positive(value: str, *, zero: bool = False, most: Decimal = _BILLION) -> Decimal:
-    """A number above zero, or with *zero* not below it, exactly as typed."""
+def positive(
+    value: str, *, zero: bool = False, most: Decimal = _BILLION, unit: str = ""
+) -> Decimal:
+    """A number above zero, or with *zero* not below it, exactly as typed.
+
+    One of a *unit* may be typed with it: of GB ``80``, ``80GB`` or ``1TB``, of hours ``36``,
+    ``36h`` or ``1.5d``.
+    """
+    spelt = _UNITS.get(unit, {})
+    known = {word.lower(): count for word, count in spelt.items()}
+    typed = re.fullmatch(r"(.*[\d.])\s*([a-z/]+)", value.strip().lower(), re.ASCII)
+    text, times = (typed[1], known[typed[2]]) if typed and typed[2] in known else (value, 1)
     try:
-        number = Decimal(value)
-    except InvalidOperation:
-        raise ValueError(f"{value!r} is not a number") from None
+        number = Decimal(text)
+        number = number if times == 1 else EXACT.multiply(number, Decimal(times))
+    except ArithmeticError:
+        such = f" of {unit}, such as 12 or 12{next(iter(spelt))}" if spelt else ""
+        raise ValueError(f"{value!r} is not a number{such}") from None
     if number.is_zero() and zero:
         return Decimal(0)
     if not number.is_finite() or number <= 0 or number > most:
@@ -224,9 +243,11 @@ def _list(help_: str, choices: tuple[str, ...] = ()) -> Parameter:
     return Parameter(lambda value, _: words(value), help_, many=True, default=(), choices=choices)
 
 
-def _number(help_: str, *, zero: bool = False, most: Decimal = _BILLION) -> Parameter:
+def _number(
+    help_: str, *, zero: bool = False, most: Decimal = _BILLION, unit: str = ""
+) -> Parameter:
     return Parameter(
-        lambda value, _: positive(value, zero=zero, most=most), help_, "number",
+        lambda value, _: positive(value, zero=zero, most=most, unit=unit), help_, "number",
         least=0, most=int(most),
     )  # fmt: skip
 
@@ -287,12 +308,12 @@ FILTERS: Mapping[str, Parameter] = {
     "country": _list("Only these countries (two-letter codes)."),
     "market": _list("Markets; without any, all that is not interruptible.", MARKETS),
     "tier": _list("Trust classes (secure, community, ...) or any; else each provider's own."),
-    "min_vram": _number("At least so many GB per GPU."),
+    "min_vram": _number("At least so many GB per GPU.", unit="GB"),
     "gpus": _whole("GPUs needed.", 1, 10_000),
-    "min_ram": _number("At least so many GiB per machine."),
+    "min_ram": _number("At least so many GiB per machine.", unit="GiB"),
     "min_vcpus": _number("At least so many per machine."),
-    "min_disk": _number("At least so many GB per machine."),
-    "min_network": _number("At least so many Mbit/s down, per machine."),
+    "min_disk": _number("At least so many GB per machine.", unit="GB"),
+    "min_network": _number("At least so many Mbit/s down, per machine.", unit="Mbit/s"),
     "interconnect": text_parameter("A word of it: nvlink, infiniband."),
     "kind": _list("What is rented: a share of a GPU, one, several, a machine, a cluster.", KINDS),
     "dedicated": _flag("Only machines of one's own."),
@@ -308,15 +329,21 @@ LISTS = tuple(name for name, parameter in FILTERS.items() if parameter.many)
 JOB: Mapping[str, Parameter] = {
     "job": text_parameter("A job's name: a built-in or a kept one."),
     "hours": _list("Hours per GPU, for all the job's GPUs together: A100=12,H100=4."),
-    "disk": _number("GB of disk the job needs on each machine.", zero=True),
-    "egress": _number("GB that leave the provider.", zero=True),
-    "setup": _number("Hours of set-up billed on each machine.", zero=True, most=MAX_SETUP_HOURS),
-    "deadline": _number("Hours in which set-up and runtime must be done.", most=MAX_HOURS),
+    "disk": _number("GB of disk the job needs on each machine.", zero=True, unit="GB"),
+    "egress": _number("GB that leave the provider.", zero=True, unit="GB"),
+    "setup": _number(
+        "Hours of set-up billed on each machine.", zero=True, most=MAX_SETUP_HOURS, unit="hours"
+    ),
+    "deadline": _number(
+        "Hours in which set-up and runtime must be done.", most=MAX_HOURS, unit="hours"
+    ),
     "download": _number(
-        "GB that each machine downloads before the job starts.", zero=True, most=MAX_GB
+        "GB that each machine downloads before the job starts.", zero=True, most=MAX_GB, unit="GB"
     ),
     "assume_network": _number(
-        "Mbit/s to assume for the download where an offer states none.", most=MAX_MBPS
+        "Mbit/s to assume for the download where an offer states none.",
+        most=MAX_MBPS,
+        unit="Mbit/s",
     ),
 }
 

@@ -50,28 +50,32 @@ job_options: Callable[[F], F] = stack(
             help="Hours per GPU, for all the job's GPUs together: A100=12,H100=4.",
         ),
         click.option(
-            "--disk", type=Positive(zero=True), help="GB of disk the job needs on each machine."
+            "--disk",
+            type=Positive(zero=True, unit="GB"),
+            help="GB of disk the job needs on each machine.",
         ),
-        click.option("--egress", type=Positive(zero=True), help="GB that leave the provider."),
+        click.option(
+            "--egress", type=Positive(zero=True, unit="GB"), help="GB that leave the provider."
+        ),
         click.option(
             "--setup",
-            type=Positive(zero=True, most=MAX_SETUP_HOURS),
+            type=Positive(zero=True, most=MAX_SETUP_HOURS, unit="hours"),
             help="Hours of set-up billed on each machine.",
         ),
         click.option(
             "--deadline",
-            type=Positive(most=MAX_HOURS),
+            type=Positive(most=MAX_HOURS, unit="hours"),
             metavar="HOURS",
             help="Hours in which set-up and runtime must be done.",
         ),
         click.option(
             "--download",
-            type=Positive(zero=True, most=MAX_DOWNLOAD_GB),
+            type=Positive(zero=True, most=MAX_DOWNLOAD_GB, unit="GB"),
             help="GB that each machine downloads before the job starts.",
         ),
         click.option(
             "--assume-network",
-            type=Positive(most=MAX_MBPS),
+            type=Positive(most=MAX_MBPS, unit="Mbit/s"),
             metavar="MBIT",
             help="Mbit/s to assume for the download where an offer states none.",
         ),

@@ -159,7 +159,7 @@ def check(obj: dict[str, Any], files: tuple[str, ...]) -> None:
     "--gpus", type=click.IntRange(1, 10_000), default=1, show_default=True, metavar="N",
     help="How many worked together.",
 )  # fmt: skip
-@click.option("--hours", type=Positive(), help="Hours of the whole job.")
+@click.option("--hours", type=Positive(unit="hours"), help="Hours of the whole job.")
 @click.option("--tokens-per-second", type=Positive(), help="Of all GPUs together.")
 @click.option("--samples-per-second", type=Positive(), help="Of all GPUs together.")
 @click.option("--requests-per-second", type=Positive(), help="Of all GPUs together.")

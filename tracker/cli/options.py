@@ -75,16 +75,18 @@ class Moment(click.ParamType[datetime]):
 
 
 class Positive(click.ParamType[Decimal]):
-    """A number above zero, or with *zero* not below it, exactly as typed."""
+    """A number above zero, or with *zero* not below it, exactly as typed; of a *unit* or none."""
 
     name = "NUMBER"
 
-    def __init__(self, *, zero: bool = False, most: Decimal = Decimal(10) ** 9) -> None:
-        self._zero, self._most = zero, most
+    def __init__(
+        self, *, zero: bool = False, most: Decimal = Decimal(10) ** 9, unit: str = ""
+    ) -> None:
+        self._zero, self._most, self._unit = zero, most, unit
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Decimal:
         try:
-            return asked.positive(str(value), zero=self._zero, most=self._most)
+            return asked.positive(str(value), zero=self._zero, most=self._most, unit=self._unit)
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
@@ -116,11 +118,15 @@ _past_options: Callable[[F], F] = stack(
             "Trust classes (secure, community, verified, unverified, dedicated, vps, standard) or "
             "any. Default: each provider's own.",
         ),
-        click.option("--min-vram", type=Positive(), help="At least so many GB per GPU."),
+        click.option("--min-vram", type=Positive(unit="GB"), help="At least so many GB per GPU."),
         click.option("--gpus", type=click.IntRange(1, 10_000), metavar="N", help="GPUs needed."),
-        click.option("--min-ram", type=Positive(), help="At least so many GiB per machine."),
+        click.option(
+            "--min-ram", type=Positive(unit="GiB"), help="At least so many GiB per machine."
+        ),
         click.option("--min-vcpus", type=Positive(), help="At least so many per machine."),
-        click.option("--min-disk", type=Positive(), help="At least so many GB per machine."),
+        click.option(
+            "--min-disk", type=Positive(unit="GB"), help="At least so many GB per machine."
+        ),
         click.option("--interconnect", metavar="WORD", help="A word of it: nvlink, infiniband."),
         _many("kind", f"What is rented: {', '.join(KINDS)}."),
         click.option("--dedicated", is_flag=True, help="Only machines of one's own."),
@@ -133,7 +139,9 @@ filter_options_but_gpu: Callable[[F], F] = stack(
     [
         _past_options,
         click.option(
-            "--min-network", type=Positive(), help="At least so many Mbit/s down, per machine."
+            "--min-network",
+            type=Positive(unit="Mbit/s"),
+            help="At least so many Mbit/s down, per machine.",
         ),
         click.option("--available", is_flag=True, help="Only what the provider says is in stock."),
         click.option(

@@ -42,9 +42,9 @@ _UNASKED = {"deadline": None, "download": None, "assume_network": None}
               help="The job must be done within this time: 12h, 14d.")  # fmt: skip
 @click.option("--hours", "hours_texts", metavar="GPU=H,...", multiple=True,
               help="Hours per GPU, for all the job's GPUs together: A100=12,H100=4.")  # fmt: skip
-@click.option("--disk", type=Positive(zero=True), help="GB of disk on each machine.")
-@click.option("--egress", type=Positive(zero=True), help="GB that leave the provider.")
-@click.option("--setup", type=Positive(zero=True, most=MAX_SETUP_HOURS),
+@click.option("--disk", type=Positive(zero=True, unit="GB"), help="GB of disk on each machine.")
+@click.option("--egress", type=Positive(zero=True, unit="GB"), help="GB that leave the provider.")
+@click.option("--setup", type=Positive(zero=True, most=MAX_SETUP_HOURS, unit="hours"),
               help="Hours of set-up billed on each machine.")  # fmt: skip
 @click.option("--since", metavar="TIME", default="1y", show_default=True,
               help="The history to go by: from so long ago, or a date.")  # fmt: skip

@@ -180,7 +180,8 @@ def parse_hours(text: str, catalogue: GpuCatalogue) -> Mapping[str, RuntimeHours
         gpu, equals, hours = (piece.strip() for piece in part.partition("="))
         if not (gpu and equals and hours):
             raise JobError(f"hours: {part.strip()!r} is not GPU=HOURS, as in A100=12,H100=4")
-        table.add(gpu, RuntimeHours(read_hours(hours, f"hours: {gpu}")))
+        number = hours[:-1] if hours[-2:-1].isdigit() and hours[-1] in "hH" else hours  # "4h"
+        table.add(gpu, RuntimeHours(read_hours(number, f"hours: {gpu}")))
     return table.table()
 
 
