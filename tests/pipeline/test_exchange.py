@@ -126,6 +126,27 @@ def test_a_currency_that_the_bank_is_silent_on_today(bank: Bank, lab: Lab) -> No
     ]
 
 
+@pytest.mark.parametrize("wrong", ["0.85", "110", "0.011", "1.38"])
+def test_a_rate_far_from_the_last_one_is_not_believed(bank: Bank, lab: Lab, wrong: str) -> None:
+    """The pound's rate in the dollar's place made every price in euro a fifth cheaper."""
+    bank.says(days_ago=1, EUR="1.1", INR="0.012")
+    euro = module(lab, two(listed("a", "2", "EUR"), listed("b", "250", "INR")))
+    lab.poll(euro, 0)
+    bank.says(EUR=wrong, INR="0.0121")
+    assert lab.poll(euro, 60).status == "complete"
+    yesterday = bank.today - timedelta(1)
+    assert _open(lab) == [
+        ("a", 2, "EUR", 2_200_000, Decimal("1.1"), yesterday),
+        ("b", 250, "INR", 3_025_000, Decimal("0.0121"), bank.today),
+    ]
+    assert ("EUR", bank.today, Decimal(wrong)) not in _kept(lab)
+    # What is said for longer than a fixing counts is how it is now.
+    bank.today += MAX_AGE
+    bank.says(EUR=wrong)
+    lab.poll(euro, 60 + DAY_MINUTES * MAX_AGE.days)
+    assert ("EUR", bank.today, Decimal(wrong)) in _kept(lab)
+
+
 def test_a_rate_that_moves_changes_no_price(bank: Bank, lab: Lab) -> None:
     euro = module(lab, two(listed("a", "2", "EUR")))
     for day, rate in enumerate(("1.10", "1.15", "1.05")):

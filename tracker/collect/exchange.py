@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tracker import registry
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from tracker.collect.collector import Collector
 
 log = logging.getLogger(__name__)
+
+# A fixing moves by tenths of a per cent a day. One that differs by more from a fixing of the last
+# MAX_AGE is a mix-up (of two currencies, of a decimal point) and would make all prices in it wrong.
+_LIKELY = Decimal("0.8"), Decimal("1.25")
 
 
 class Rates(Protocol):
@@ -50,8 +55,9 @@ async def rates_for(
     """Rates for *currencies*, and why they could not be had (None: they could, or the bank was
     reached and has no such currency).
 
-    What the bank says is kept. Where it cannot be reached, or is silent on one of *currencies*,
-    the newest kept fixing counts, if it is no older than MAX_AGE; rates older than that are none.
+    What the bank says is kept, but for a rate far from the newest that was kept, which is not
+    believed. Where it cannot be reached, or says nothing believable of one of *currencies*, the
+    newest kept fixing counts, if it is no older than MAX_AGE; rates older than that are none.
     Raises StoreError.
     """
     found: Mapping[str, FxRate] = {}
@@ -62,17 +68,33 @@ async def rates_for(
         problem = str(error)
     if kept is None:
         return found, problem
+    before = await asyncio.to_thread(kept.latest, today - MAX_AGE, today)
     if found:
+        found = _likely(found, before)
         await asyncio.to_thread(kept.keep, found)
     if currencies <= found.keys():
         return found, None
-    before = await asyncio.to_thread(kept.latest, today - MAX_AGE, today)
     found = {**before, **found}
     if problem is not None and currencies <= found.keys():
         oldest = min(found[currency].on for currency in currencies)
         log.warning("exchange rates of %s are used: %s", oldest, problem)
         problem = None
     return found, problem
+
+
+def _likely(found: Mapping[str, FxRate], before: Mapping[str, FxRate]) -> Mapping[str, FxRate]:
+    """*found* without the rates that are far from those *before*."""
+    kept = {}
+    for currency, rate in found.items():
+        last = before.get(currency, rate)
+        if _LIKELY[0] <= rate.usd_per_unit / last.usd_per_unit <= _LIKELY[1]:
+            kept[currency] = rate
+        else:
+            log.warning(
+                "exchange rates: %s of %s is not believed: $%.6g, and $%.6g on %s",
+                currency, rate.on, rate.usd_per_unit, last.usd_per_unit, last.on,
+            )  # fmt: skip
+    return kept
 
 
 async def rates_once(
