@@ -15,6 +15,7 @@ from tracker.web.api.guard import MAX_BODY, MAX_QUERY, Limits
 from tracker.web.api.kept import HOLDS_S
 from tracker.web.api.page import operations
 from tracker.web.api.views import MOST_ROWS
+from tracker.web.patience import ASK_S, MOST_CONNECTIONS, READ_S
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE, DOCUMENT = DOCS / "api.md", DOCS / "openapi.json"
@@ -69,6 +70,10 @@ where there is one, and a `type` for programs (`urn:gpucost:problem:bad-question
 | 421 | the server is not called so: see `allow_hosts` |
 | 429 | more than {Limits().per_second:g} requests a second from one address |
 | 503 | the database does not answer in time, or too many ask at once |
+
+A request must have come within {ASK_S:.0f} seconds, its body included, and an answer is ended when
+nothing of it is read for {READ_S:.0f}. There are {MOST_CONNECTIONS} connections at most: the one
+that has been silent for longest makes room.
 
 ## Who may ask
 
