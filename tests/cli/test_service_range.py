@@ -120,3 +120,13 @@ def test_ends_that_are_the_same_are_told_once(job: Any) -> None:
     assert f"    range: ${Decimal(usd):,.2f}, for 1 machine by the range of the speed" in answer.out
     compared = run("compare", "H100", "A100", job("0.3"))
     assert f"${Decimal(usd):,.2f} to" not in compared.out
+
+
+def test_two_services_are_not_compared_by_their_speed() -> None:
+    """Both run all month: "1.00 times as fast, and would need 1.37" is no reason."""
+    text = run("compare", "H100", "A100", "llama-3.1-8b-service", "--market", "on-demand").out
+    assert "both take as long and the H100-SXM-80GB costs" in text
+    assert "times as fast" not in text
+    text = run("cheapest", "llama-3.1-8b-service", "--market", "on-demand").out
+    assert "that. It costs " in text
+    assert "times as fast" not in text

@@ -157,9 +157,16 @@ def _since(c: Compared) -> str:
     needed = f"{c.speed.needed:.2f} times"
     if c.beside:
         return f"{', '.join(c.beside)} outweigh that {speed} and costs {needed} as much an hour"
+    if _alike(c):
+        return f"both take as long and the {left} costs {needed} as much an hour"
     if c.winner is Winner.LEFT:
         return f"{speed} and needs no more than {needed}"
     return f"{speed} and would need {needed}"
+
+
+def _alike(c: Compared) -> bool:
+    """As services do, which run as long as they are kept up."""
+    return c.speed.had == 1 and not _bounded(c)
 
 
 def _when(c: Compared) -> str:
@@ -179,7 +186,8 @@ def _when(c: Compared) -> str:
         )
     elif even is None and not c.break_even_unknown:
         parts.append(f"At no price would the {left} be the cheaper one")
-    parts.append(_sooner(c))
+    if not _alike(c) or not parts:
+        parts.append(_sooner(c))
     text = "; ".join(parts)
     return f"{text[0].upper()}{text[1:]}."
 

@@ -358,7 +358,7 @@ def _by_speed(c: Comparison) -> str:
     left, right = c.left.bill.lower_bound, c.right.bill.lower_bound
     # Nothing is known of the ratio of two lower bounds.
     times = "" if left == right else ("at most " if left else "at least ")
-    if left and right:
+    if (left and right) or (c.speed.had == 1 and not times):
         return f"It costs {c.speed.needed:.2f} times as much an hour."
     return (
         f"It is {times}{c.speed.had:.2f} times as fast and costs {c.speed.needed:.2f} times as "
