@@ -67,8 +67,9 @@ def offers_report(
 
 
 def _order(o: StoredOffer) -> tuple[Any, ...]:
-    return (Decimal(o.price_micro_usd) / o.gpu_count, o.price_micro_usd, o.provider,
-            o.region or "", o.native_id, o.key)  # fmt: skip
+    """By price; of equal ones what may be interrupted comes last, then by names."""
+    return (Decimal(o.price_micro_usd) / o.gpu_count, o.price_micro_usd, o.market == "spot",
+            o.provider, o.region or "", o.native_id, o.key)  # fmt: skip
 
 
 class ProvidersReport(NamedTuple):
