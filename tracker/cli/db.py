@@ -132,8 +132,10 @@ def rebuild_floor(obj: dict[str, Any], source: str | None) -> None:
 
 @db.command()
 @click.option("--dry-run", is_flag=True, help="Say what would go; change nothing.")
+@click.option("-o", "--output", type=click.Choice(("table", "json")), default="table",
+              show_default=True, help="What to print.")  # fmt: skip
 @click.pass_obj
-def retention(obj: dict[str, Any], dry_run: bool) -> None:
+def retention(obj: dict[str, Any], dry_run: bool, output: str) -> None:
     """Forget the prices of single offers that are older than [retention] span_months.
 
     The cheapest prices of that time stay. The daemon does this once a day.
@@ -151,6 +153,13 @@ def retention(obj: dict[str, Any], dry_run: bool) -> None:
         with translated(), connect(url, statement_timeout_s=0) as connection:
             gone = (kept.expired if dry_run else kept.forget)(connection, now, months)
     oldest = kept.horizon(now, months)
+    if output == "json":
+        told = [
+            {"month": f"{m.month:%Y-%m}", "prices_about": m.spans, "bytes": m.bytes} for m in gone
+        ]
+        kept_from = None if oldest is None else f"{oldest:%Y-%m}"
+        render.print_json({"dry_run": dry_run, "kept_from": kept_from, "months": told})
+        return
     if oldest is None:
         render.say("single offers' prices are kept for ever ([retention] span_months = 0)")
         return

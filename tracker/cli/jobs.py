@@ -127,22 +127,21 @@ def _show(found: Job) -> None:
 
 @jobs.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE…")
+@_OUTPUT
 @click.pass_obj
-def check(obj: dict[str, Any], files: tuple[str, ...]) -> None:
+def check(obj: dict[str, Any], files: tuple[str, ...], output: str) -> None:
     """Whether each FILE is a job that can be used; a line for each mistake says what to change."""
     app = App(obj["config"])
-    wrong = unfit = 0
-    for file in files:
-        try:
-            found = _read(app, file)
-        except Exit as error:
-            wrong += 1
-            for line in _mistakes(app, file) or [error.message or ""]:
-                render.say(f"{file}: not usable: {line.removeprefix(f'{file}: ')}")
-        else:
-            why = keeping.nowhere(app, found)
-            unfit += why is not None
-            render.say(f"{file}: ok: {_summary(app, found)}" + (f"; {why}" if why else ""))
+    found = [_checked(app, file) for file in files]
+    wrong, unfit = (sum(bool(one[name]) for one in found) for name in ("mistakes", "runs_nowhere"))
+    if output == "json":
+        render.print_json({"files": found})
+    for one in found if output == "table" else ():
+        for line in one["mistakes"]:
+            render.say(f"{one['file']}: not usable: {line}")
+        if one["usable"]:
+            why = one["runs_nowhere"]
+            render.say(f"{one['file']}: ok: {one['summary']}" + (f"; {why}" if why else ""))
     if wrong:
         raise Exit(EXIT_USAGE, f"{wrong} of {render.counted(len(files), 'file')} cannot be used")
     if unfit:
@@ -150,6 +149,20 @@ def check(obj: dict[str, Any], files: tuple[str, ...]) -> None:
         raise Exit(
             EXIT_NO_MATCH, f"{unfit} of {render.counted(len(files), 'file')} {runs} on no known GPU"
         )
+
+
+def _checked(app: App, file: str) -> dict[str, Any]:
+    """What is to be said of one file: its mistakes, or what it is and whether it runs anywhere."""
+    told: dict[str, Any] = {"file": file, "usable": True, "summary": None, "mistakes": [],
+                            "runs_nowhere": None}  # fmt: skip
+    try:
+        found = _read(app, file)
+    except Exit as error:
+        lines = _mistakes(app, file) or [error.message or ""]
+        return told | {
+            "usable": False, "mistakes": [line.removeprefix(f"{file}: ") for line in lines],
+        }  # fmt: skip
+    return told | {"summary": _summary(app, found), "runs_nowhere": keeping.nowhere(app, found)}
 
 
 @jobs.command()
