@@ -13,6 +13,7 @@ from tests.cli.harness import H100, filled, polled, run
 from tests.support.offers import make_offer
 from tests.support.pg import TestServer
 from tracker.domain.gpu import Gpu
+from tracker.domain.terms import Market, Terms
 
 H100_OPEN = Gpu("H100-80GB", "H100", None, 80)  # the form factor is not stated
 
@@ -47,6 +48,9 @@ def _at_market(database_server: TestServer, monkeypatch: pytest.MonkeyPatch) -> 
         make_offer("h100", "3", gpu=H100),
         make_offer("h100x8", "16", gpu=H100, gpu_count=Decimal(8)),
         make_offer("open", "4", gpu=H100_OPEN),
+        make_offer(
+            "years", "2", gpu=H100, market=Market.RESERVED, terms=Terms(commitment_hours=26280)
+        ),
     ]
     with filled(database_server, polled("acme", offers)) as url:
         monkeypatch.setenv("GPUCOST_DATABASE_URL", url)
@@ -125,6 +129,12 @@ def test_a_month_of_service_is_the_bill_of_its_machines_and_says_how_busy_they_a
     assert float(request / 1_000_000 * busy) == pytest.approx(float(seconds * 3 / 3600), rel=1e-3)
     wide = run("cheapest", str(tmp_path / "job.toml"), "-o", "wide").out
     assert all(name in wide for name in ("$/REQUEST", "$/M IN", "$/M OUT", "$/MONTH", "BUSY"))
+
+
+def test_a_month_of_a_commitment_of_years_is_one_of_its_months(tmp_path: Path) -> None:
+    row = _rows(tmp_path, SERVICE)["years"]
+    # The bill is the term's; called a month it was 36 times too dear.
+    assert (row["total_usd"], row["usd_per_month"]) == ("52560", "1460")
 
 
 def test_a_rate_beyond_one_machine_takes_as_many_as_stay_under_the_utilisation(

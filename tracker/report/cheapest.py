@@ -247,7 +247,10 @@ def _beside(ranked: Ranked[Priced], costing: Costing) -> Beside | None:
 
 
 def _month(ranked: Ranked[Priced], job: Job) -> Bill | None:
-    """The bill of a month of a service, once it is set up, with a month's egress."""
+    """The bill of a month of a service, once it is set up, with a month's egress.
+
+    Of a commitment of several months it is one month's share.
+    """
     kept = None if job.task is None else job.task.service_hours
     if kept is None:
         return None
@@ -257,6 +260,9 @@ def _month(ranked: Ranked[Priced], job: Job) -> Bill | None:
         return None
     egress_gb = ratio_up(EXACT.multiply(job.egress_gb, HOURS_PER_MONTH), kept)
     inputs = ranked.candidate.inputs._replace(max_duration_hours=None)
+    if (inputs.terms.commitment_hours or 0) > HOURS_PER_MONTH:
+        share = replace(inputs.terms, commitment_hours=int(HOURS_PER_MONTH))
+        inputs = inputs._replace(terms=share)
     steady = replace(job, setup_hours=Decimal(0), egress_gb=egress_gb)
     found = bill(inputs, steady, replace(estimate, setup=None))
     return found if isinstance(found, Bill) else None
