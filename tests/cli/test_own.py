@@ -189,3 +189,16 @@ def test_nothing_to_rent_ends_with_3_and_the_costs_of_owning() -> None:
     assert answer.code == 3
     assert "nothing to rent matches" in answer.err
     assert "of one's own is" in answer.out
+
+
+def test_a_commitment_that_outlasts_the_term_is_told(
+    database_server: TestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eighteen months of a year's commitment are two years: six months were silently not paid."""
+    terms = Terms(commitment_hours=8760)
+    offers = [make_offer("year", "2", gpu=H100, market=Market.RESERVED, terms=terms)]
+    with filled(database_server, polled("acme", offers)) as url:
+        monkeypatch.setenv("GPUCOST_DATABASE_URL", url)
+        told = "acme is rented for 12 months at a time: 6 months beyond the term are not counted"
+        assert told in ask("bert-large", *MACHINE, "--term", "18")["assumptions"]
+        assert told not in ask("bert-large", *MACHINE, "--term", "24")["assumptions"]

@@ -158,7 +158,8 @@ def own_report(wish: Wish, job: Job, catalogue: Catalogue, look: Look) -> OwnRep
     return OwnReport(
         wish, purchase, work, tuple(rented), kwh, co2_kg(kwh, wish.grid_g_per_kwh),
         against_rent(low, Decimal(0)).own_usd, against_rent(high, Decimal(0)).own_usd,
-        tuple(sides), len(longer), tuple(_assumptions(wish, work, job)),
+        tuple(sides), len(longer),
+        (*_assumptions(wish, work, job), *_beyond_the_term(wish, rented)),
     )  # fmt: skip
 
 
@@ -276,6 +277,20 @@ def _assumptions(wish: Wish, work: Work, job: Job) -> Iterator[str]:
     if work.estimate.lower_bound:
         yield "a run takes at least so long on the machine: it may do less than is rented here"
     yield "nothing is discounted, and rents are taken to stay as they are"
+
+
+def _beyond_the_term(wish: Wish, rented: Iterable[Rented]) -> Iterator[str]:
+    """Of commitments that do not end with the term: what is still owed then is in no sum."""
+    term = wish.term_months * HOURS_PER_MONTH
+    for one in rented:
+        hours = one.row.offer.commitment_hours or 0
+        begun = term % hours if one.by_the_month else 0
+        if begun:
+            each, over = (plain(h / HOURS_PER_MONTH, 1) for h in (hours, hours - begun))
+            yield (
+                f"{one.row.offer.provider} is rented for {each} months at a time: {over} months "
+                "beyond the term are not counted"
+            )
 
 
 # --- rents ----------------------------------------------------------------------------------
