@@ -159,3 +159,16 @@ def test_a_quarantined_offer_is_explained_too(shop: Shop) -> None:
     assert [g["gate"] for g in document["gates"] if not g["passed"]] == ["band"]
     assert '"NVIDIA A100 80GB PCIe"' in document["words"]
     assert "QUARANTINED: never ranked" in run("explain", held["A100-PCIE-80GB"]).out
+
+
+@pytest.mark.usefixtures("shop")
+def test_every_price_says_where_its_reader_can_look_it_up() -> None:
+    """For whoever thinks it wrong: the seller's own page, and the answer that it was read from."""
+    offer = _ids()["H100-SXM-80GB"]
+    document = _explained(offer)
+    assert document["source_url"] == "https://www.runpod.io/pricing"
+    lines = run("explain", offer).lines
+    assert "see also https://www.runpod.io/pricing" in [line.strip() for line in lines]
+    assert document["poll"]["id"]
+    assert document["answer"]["url"].endswith("/graphql")
+    assert H100_NAME in document["words"]

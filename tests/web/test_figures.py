@@ -20,6 +20,7 @@ from tests.web.world import samples
 from tracker import data
 from tracker.alert.engine import AlertEngine
 from tracker.alert.rules import load_rules
+from tracker.domain.findings import UnmappedGpu
 from tracker.domain.gpu import Gpu
 from tracker.domain.job import Job
 from tracker.domain.job_text import job_from_text
@@ -164,6 +165,12 @@ def test_failures_quarantine_and_interval(shop: Shop) -> None:
     assert got['gpucost_poll_interval_seconds{provider="acme"}'] == 60
     assert got['gpucost_offers_quarantined{provider="acme"}'] == 0
     assert got['gpucost_unmapped_gpus{provider="acme"}'] == 0
+
+
+def test_names_that_nobody_knows_are_counted(shop: Shop) -> None:
+    unknown = [UnmappedGpu(name, "80 GB", "{}", 3) for name in ("ACME Superchip 9", "H900")]
+    shop.record(0, make_offer("h", "2.50"), unmapped=unknown)
+    assert shop.scrape()['gpucost_unmapped_gpus{provider="acme"}'] == 2
 
 
 def test_offers_are_read_again_only_when_that_may_matter(
