@@ -238,6 +238,37 @@ def test_doctor_names_each_trouble_and_goes_on(
     assert answer.out.count("log_level") == 1, "what stops every check is told once"
 
 
+def test_doctor_calls_a_wrong_provider_table_wrong(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was a note among twenty, and the code was 0."""
+    monkeypatch.setenv("GPUCOST_DATABASE_URL", database_url)
+    (tmp_path / "gpucost.toml").write_text('[providers.runpod]\nintervl = "5m"\n')
+    answer = run("doctor")
+    assert answer.code == 2
+    bad = 'BAD   providers       runpod: [providers.runpod]: unknown key "intervl", known: '
+    assert bad in answer.out
+    assert "every_seconds" in answer.out
+    assert "azure: needs no key" in answer.out, "the others are told of"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[alerts.rules]]\nwhen = 'price(H100) < 2'", "alerts.rules: must be a table, such as"),
+        ("pricebook_paths = 'rates.toml'", 'pricebook_paths: must be a list, such as ["one", '),
+    ],
+)
+def test_a_wrong_kind_of_value_is_told_in_words_of_toml(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_url: str, text: str, said: str
+) -> None:
+    monkeypatch.setenv("GPUCOST_DATABASE_URL", database_url)
+    (tmp_path / "gpucost.toml").write_text(text)
+    answer = run("doctor")
+    assert answer.code == 2
+    assert said in answer.out
+
+
 @pytest.mark.parametrize(
     "password", ["QXZQ@ZXQX", "QXZQ%ZXQX", "QX/ZQ@ZX", "QXZQ%40ZXQX", "QXZQ ZXQX"]
 )

@@ -23,10 +23,11 @@ class SetUp(NamedTuple):
     key_set: bool = False
     key_adds: str | None = None
     enabled: bool = True  # False: switched off on purpose, or not on by itself
+    wrong: bool = False  # its table in the configuration cannot be read
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for output, without the name."""
-        hidden = ("provider", "enabled")
+        hidden = ("provider", "enabled", "wrong")
         return {name: value for name, value in self._asdict().items() if name not in hidden}
 
     @property
@@ -49,11 +50,11 @@ def set_ups(app: App) -> dict[str, SetUp]:
     providers, broken = registry.load_all(None)
     found = {b.name: SetUp(b.name, False, b.reason) for b in broken}
     for provider in providers:
-        facts, problem, key_set, enabled = provider.facts, None, False, True
+        facts, problem, key_set, enabled, wrong = provider.facts, None, False, True, False
         try:
             config = app.provider_config(provider)
         except SettingsError as error:
-            problem = str(error)
+            problem, wrong = str(error), True
         else:
             elsewhere = provider.key_set is not None and provider.key_set(config)
             key_set = elsewhere or getattr(config, "api_key", None) is not None
@@ -65,6 +66,6 @@ def set_ups(app: App) -> dict[str, SetUp]:
         adds = "its prices" if facts.key == "required" else facts.key_adds or None
         found[provider.name] = SetUp(
             provider.name, problem is None, problem, facts.key, facts.key_variable, key_set, adds,
-            enabled,
+            enabled, wrong,
         )  # fmt: skip
     return dict(sorted(found.items()))

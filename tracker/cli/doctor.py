@@ -144,10 +144,14 @@ def _database(app: App, health: dict[str, ProviderHealth]) -> Iterator[Finding]:
 
 def _providers(app: App, health: Mapping[str, ProviderHealth]) -> Iterator[Finding]:
     from tracker.app.keys import set_ups
+    from tracker.settings import SettingsError
 
     chosen, _ = enabled(app, None)  # refuses tables of providers that there are not
+    wrong = []
     for name, set_up in set_ups(app).items():
-        if set_up.configured:
+        if set_up.wrong:
+            wrong.append(f"{name}: {set_up.said}")
+        elif set_up.configured:
             state, last = _last_poll(health.get(name))
             yield state, "providers", f"{name}: {set_up.said}; {last}"
         else:
@@ -161,6 +165,8 @@ def _providers(app: App, health: Mapping[str, ProviderHealth]) -> Iterator[Findi
     if errors and errors.keys() >= {p.name for p, _ in chosen} - {OWN_FILES}:
         offline = seem_unreachable(errors.values())
         yield BAD, "providers", OFFLINE if offline else "no provider's last poll was of use"
+    if wrong:
+        raise SettingsError("; ".join(wrong))
 
 
 def _last_poll(health: ProviderHealth | None) -> tuple[str, str]:

@@ -11,6 +11,16 @@ from pydantic import BaseModel, ValidationError
 from tracker.settings.service import DAEMON_SECRETS, DaemonSettings
 from tracker.settings.sources import DELIMITER, PREFIX, unknown_key
 
+# What the library says in the words of Python, in those of TOML.
+_PLAIN = {
+    "dict_type": "must be a table, such as [section] or [section.name], not [[section]]",
+    "tuple_type": 'must be a list, such as ["one", "two"]',
+    "list_type": 'must be a list, such as ["one", "two"]',
+    "model_type": "must be a table",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+}
+
 
 def explain(
     error: ValidationError, model: type[BaseModel], origin: str, from_env: Mapping[str, Any]
@@ -26,7 +36,10 @@ def explain(
         known = _field_names(model, parents)
         problem = unknown_key(key, known) + (f" in [{'.'.join(parents)}]" if parents else "")
     else:
-        text = str(first["msg"]).removeprefix("Value error, ").partition(" for <class")[0]
+        text = (
+            _PLAIN.get(first["type"])
+            or str(first["msg"]).removeprefix("Value error, ").partition(" for <class")[0]
+        )
         problem = f"{'.'.join(where)}: {text[:1].lower()}{text[1:]}"
     if _holds(from_env, where):
         origin = PREFIX + DELIMITER.join(where).upper()

@@ -197,8 +197,13 @@ def unknown_key(key: str, known: Iterable[str]) -> str:
     """``unknown key "databse_url", did you mean "database_url"?``."""
     import difflib
 
-    near = difflib.get_close_matches(key.lower(), list(known), n=1, cutoff=0.0)
-    return f'unknown key "{key}"' + (f', did you mean "{near[0]}"?' if near else "")
+    names = sorted(known)
+    near = difflib.get_close_matches(
+        key.lower(), names, n=1, cutoff=0.0 if len(names) > 12 else 0.5
+    )
+    if near:
+        return f'unknown key "{key}", did you mean "{near[0]}"?'
+    return f'unknown key "{key}"' + (f", known: {', '.join(names)}" if names else "")
 
 
 def unknown_variables(env: Mapping[str, str] | None = None) -> tuple[str, ...]:
