@@ -9,6 +9,7 @@ import pytest
 from tracker.data import names, text
 from tracker.domain.gpu import Catalogue, Gpu, Unidentified, UnknownGpu
 from tracker.domain.gpu_data import compile_gpus, families_from_json, read_families
+from tracker.domain.runtime.figures import figures
 
 GPUS, ALIASES = text("gpus.toml"), text("aliases.toml")
 CATALOGUE = Catalogue.from_toml(GPUS, ALIASES)
@@ -194,6 +195,16 @@ def test_figures_that_circulate_wrong() -> None:
     assert a100.mig
     assert a100.nvlink_gbps == 600
     assert ada.nvlink_gbps is None
+
+
+def test_memory_is_what_tools_report_of_the_card() -> None:
+    """A 24 GB card has 24 GiB; read as 24 x 10^9 bytes it lost 1.6 GiB, and jobs that fit."""
+    for key in ("RTX3090-24GB", "RTX4090-24GB"):
+        spec = CATALOGUE.spec(key)
+        assert spec is not None
+        known = figures(spec)
+        assert known is not None
+        assert known.vram_gib == pytest.approx(24, abs=0.02)
 
 
 def test_keys_and_specs_agree() -> None:
