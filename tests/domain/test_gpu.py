@@ -195,16 +195,20 @@ def test_figures_that_circulate_wrong() -> None:
     assert a100.mig
     assert a100.nvlink_gbps == 600
     assert ada.nvlink_gbps is None
+    blackwell = CATALOGUE.spec("RTX5090-32GB")
+    assert blackwell
+    assert blackwell.bf16_tflops == Decimal("209.5")  # 838 is sparse, with FP16 accumulation
+    assert blackwell.bandwidth_gbps == 1792
 
 
 def test_memory_is_what_tools_report_of_the_card() -> None:
     """A 24 GB card has 24 GiB; read as 24 x 10^9 bytes it lost 1.6 GiB, and jobs that fit."""
-    for key in ("RTX3090-24GB", "RTX4090-24GB"):
+    for key in ("RTX3090-24GB", "RTX4090-24GB", "RTX5090-32GB"):
         spec = CATALOGUE.spec(key)
         assert spec is not None
         known = figures(spec)
         assert known is not None
-        assert known.vram_gib == pytest.approx(24, abs=0.02)
+        assert known.vram_gib == pytest.approx(spec.gpu.vram_gb, rel=0.006)
 
 
 def test_keys_and_specs_agree() -> None:

@@ -200,7 +200,7 @@ def test_more_compute_or_bandwidth_never_makes_it_slower(
         (Hpc(1e15), "no-such-gpu", "no source gives"),
         (Hpc(1e15), "RTX4090-48GB", "no source gives"),
         (Family("no_such_group", "A100-SXM-80GB", 1), "H100-SXM-80GB", "no workload group"),
-        (Family("recsys", "RTX5090-32GB", 1), "H100-SXM-80GB", "RTX5090-32GB"),
+        (Family("recsys", "RTX5080-16GB", 1), "H100-SXM-80GB", "RTX5080-16GB"),
         (
             Inference(LLAMA, 100, 100, tpot_seconds=1e-5),
             "H100-SXM-80GB",
