@@ -8,10 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from tracker.provider import Availability, ListedOffer, Rejected, parse_decimal
+from tracker.provider import Availability, ListedOffer, ParseError, Rejected, parse_decimal
 
 _MAGNITUDE = 12  # powers of ten, either way: nothing that is sold is larger or smaller
 _SAMPLE_CHARACTERS = 200
+
+# Elements that hold others; one that a page leaves open counts as open to its end.
+_TAG = re.compile(r"<(/?)(?!(?:br|hr|img|input|link|meta|path|source|wbr)\b)[a-z]", re.IGNORECASE)
+_DEEPEST = 20_000  # half a second; pages as recorded have some hundred tags in all
 _US_NUMBER = re.compile(r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?", re.ASCII)
 
 
@@ -60,10 +64,17 @@ def in_stock(flag: Any) -> Availability:
 
 
 def without_cut_end(page: str) -> str:
-    """An HTML page without its last tag and what follows it.
+    """An HTML page without its last tag and what follows it, for an HTML parser.
 
     A text that no tag follows may have been cut: 3 of 3.99. Of a whole page this takes ``</html>``.
+    Raises ParseError for elements within one another without end: for each that begins, the parser
+    goes through all that are open, and nothing else of the process runs meanwhile.
     """
+    depth = 0
+    for closing in _TAG.finditer(page):
+        depth = max(depth - 1, 0) if closing[1] else depth + 1
+        if depth > _DEEPEST:
+            raise ParseError("page", "elements nested too deeply")
     return page[: max(page.rfind("<"), 0)]
 
 

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from selectolax.lexbor import LexborHTMLParser
 
-from providers._rows import BadRow, amount, number, sample
+from providers._rows import BadRow, amount, number, sample, without_cut_end
 from tracker.provider import (
     Availability,
     Extras,
@@ -269,7 +269,7 @@ def _notes(row: Mapping[str, Any]) -> tuple[str, ...]:
 def _page(html: str) -> Iterator[ListedOffer | Rejected]:
     """The schema.org offers in the page's structured data."""
     nodes: list[Any] = []
-    for script in LexborHTMLParser(html).css('script[type="application/ld+json"]'):
+    for script in LexborHTMLParser(without_cut_end(html)).css('script[type="application/ld+json"]'):
         try:
             data = json.loads(script.text() or "", parse_float=Decimal)
         except (ValueError, ArithmeticError, RecursionError):

@@ -10,8 +10,18 @@ from typing import Any
 
 import pytest
 
-from providers import digitalocean, gcp, shadeform
+from providers import (
+    crusoe,
+    databasemart,
+    digitalocean,
+    gcp,
+    hyperstack,
+    lambdacloud,
+    shadeform,
+    verda,
+)
 from providers._flight import objects
+from providers._rows import without_cut_end
 from providers.aws.spot import interruption_percent
 from tracker.http import guard
 from tracker.provider import FetchError, ParseError, Payload
@@ -87,3 +97,17 @@ def test_a_cell_of_commas() -> None:
     parsed = digitalocean.provider.parse([payload(page.format("a," * 1_000_000 + "("))])
     assert [o.source_id for o in parsed.offers] == ["NVIDIA H100 on_demand"]
     assert len(parsed.rejected) == 1
+
+
+@pytest.mark.parametrize(
+    "module", [crusoe, databasemart, digitalocean, hyperstack, lambdacloud, verda]
+)
+def test_elements_within_elements_without_end(module: Any) -> None:
+    with pytest.raises(ParseError, match="nested too deeply"):
+        module.provider.parse([payload("<html><body>" + "<div>" * 1_000_000 + "</html>")])
+
+
+def test_many_elements_beside_one_another_are_a_page() -> None:
+    for one in ("<div></div>", "<br>", "<p>a</p><img>", "</p>"):
+        page = f"<html>{one * 30_000}</html>"
+        assert without_cut_end(page) == page.removesuffix("</html>")
