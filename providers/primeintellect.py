@@ -43,6 +43,7 @@ PATH = "/api/v1/availability"
 PAGE_SIZE = 100
 MAX_PAGES = 100
 PRICE_STEP = Decimal("0.000000001")  # prices are floats with noise in the last digits
+MOST_USD_PER_HOUR = 1_000_000  # no disk costs as much
 TIERS = {"secure_cloud": "secure", "community_cloud": "community"}
 _STOCK = {
     "available": Availability.YES,
@@ -201,6 +202,8 @@ def _offer(row: Any) -> ListedOffer:
     disk = _part(row, "disk")
     size, each = _default_disk(disk)
     added = size * each if size is not None and each is not None else Decimal(0)
+    if added > MOST_USD_PER_HOUR:  # a product of two figures may have more digits than there are
+        raise BadRow("the disk's price is out of all range")
     spot = row.get("isSpot") is True
     status = _text(row, "stockStatus")
     socket = _text(row, "socket")

@@ -98,6 +98,13 @@ def test_community_price_is_that_of_the_community_cloud(security: str, tier: str
     assert (offer.tier, offer.price.amount) == (tier, Decimal(usd))
 
 
+def test_a_disk_of_absurd_size_and_price_costs_its_row_alone() -> None:
+    disk = {"defaultIncludedInPrice": False, "defaultCount": 9e12, "pricePerUnit": 9e12}
+    parsed = _parse(ROW | {"cloudId": "x", "disk": disk}, ROW)
+    assert [r.reason for r in parsed.rejected] == ["the disk's price is out of all range"]
+    assert [o.source_id for o in parsed.offers] == ["runpod/h/SXM5"]
+
+
 def _pages(count: int, total: int) -> Any:
     def answer(url: str, _: Mapping[str, str]) -> Any:
         if "gpu-summary" in url:
