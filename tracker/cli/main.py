@@ -129,6 +129,7 @@ def _terminated(_signal: int, _frame: object) -> None:
 
 def _run(args: Sequence[str] | None = None) -> int:
     """Run *args* (None: those of the process) and return the exit code."""
+    stdout = sys.stdout
     try:
         result = cli.main(args, prog_name="gpucost", standalone_mode=False)
         sys.stdout.flush()
@@ -147,9 +148,13 @@ def _run(args: Sequence[str] | None = None) -> int:
         _complain("interrupted")
         return 130
     except BrokenPipeError:
-        # The reader went away (`| head`): not an error. Keep the interpreter from flushing again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _reader_gone()
+    except SystemExit:
+        # Where the pipe broke while click ran, it puts a stream of its own in the place of this one
+        # and ends with 1, which says "a bug".
+        if sys.stdout is stdout:
+            raise
+        return _reader_gone()
     except UnicodeEncodeError as error:
         given = sys.argv[1:] if args is None else args
         if not any(not word.isascii() and _not_text(word) for word in given):
@@ -158,6 +163,12 @@ def _run(args: Sequence[str] | None = None) -> int:
         return 2
     except Exception as error:
         return _failed(error)
+
+
+def _reader_gone() -> int:
+    """The reader went away (``| head``): no error. Keeps the interpreter from flushing again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
 
 
 def _not_text(word: str) -> bool:

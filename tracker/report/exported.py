@@ -38,7 +38,8 @@ def write(kind: str, columns: Sequence[Column], parts: Iterable[Part], target: s
     """Write *parts* to *target* as *kind*; the number of rows.
 
     ``-`` is *stdout*, for text. Parquet of divided parts is a folder ``month=YYYY-MM``. Raises
-    CannotExport when *target* exists and not *force*, or cannot be written.
+    CannotExport when *target* exists and not *force*, or cannot be written; BrokenPipeError when
+    the reader of *stdout* went away.
     """
     try:
         if kind == "parquet":
@@ -52,6 +53,8 @@ def write(kind: str, columns: Sequence[Column], parts: Iterable[Part], target: s
             "w", encoding="utf-8", newline=""
         ) as file:  # fmt: skip
             return encode(file, columns, parts)
+    except BrokenPipeError:
+        raise  # who reads it has seen enough
     except OSError as error:
         raise CannotExport(f"{target}: {error.strerror or error}") from None
 
