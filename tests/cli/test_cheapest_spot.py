@@ -135,6 +135,7 @@ def test_up_to_how_many_interruptions_spot_is_worth_it(tmp_path: Path) -> None:
     assert "break_even_interruptions" not in rows["firm"]
     line = next(text for text in document["remarks"] if "up to" in text)
     assert line.startswith("#1: spot costs no more than the same machine on demand up to ")
+    assert "e+" not in line  # 320, not 3.2e+02
     # Without checkpoints a few are enough to erase the discount.
     bare = by_id(_ask(tmp_path, PLAIN, "--gpu", "H100")["rows"])["rare"]
     assert 0 < bare["break_even_interruptions"] < rare["break_even_interruptions"]

@@ -239,10 +239,9 @@ def _of_job(one: Placed) -> Iterable[str]:
         )
     if one.row.low_usd is not None and one.row.high_usd is not None:
         what = "hours" if one.row.low_machines is None else "machines"
-        yield (
-            f"{one.job.name}: {what} are {one.row.bill.basis}; a run is between "
-            f"{render.usd(one.row.low_usd)} and {render.usd(one.row.high_usd)}."
-        )
+        low, high = render.usd(one.row.low_usd), render.usd(one.row.high_usd)
+        ends = f"between {low} and {high}" if low != high else f"{low} at both ends of the range"
+        yield f"{one.job.name}: {what} are {one.row.bill.basis}; a run is {ends}."
     if one.row.offer.valid_as_of is not None:
         yield f"{one.job.name}: a typed price, read on {one.row.offer.valid_as_of}, not live."
 

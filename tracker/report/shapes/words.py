@@ -10,6 +10,7 @@ from tracker.domain.cost import Bill, LineKind, separate_machines
 from tracker.domain.money import HOURS_PER_MONTH
 from tracker.domain.pareto import Goal
 from tracker.domain.terms import OWN
+from tracker.domain.texts import figure
 from tracker.report.record import begins as begun
 from tracker.report.record import then
 from tracker.report.shapes import goals, texts
@@ -195,8 +196,8 @@ def _of_interruptions(spot: list[Row]) -> Iterable[str]:
 def spot_break_even(even: BreakEvenRate) -> str:
     """Up to how many interruptions spot is worth it."""
     return (
-        f"spot costs no more than the same machine on demand up to {even.interruptions:.2g} "
-        f"interruptions in a run ({even.per_hour:.3g} an hour)"
+        f"spot costs no more than the same machine on demand up to "
+        f"{figure(even.interruptions, 2)} interruptions in a run ({figure(even.per_hour)} an hour)"
     )
 
 
