@@ -15,6 +15,7 @@ from tracker.provider import ListedOffer, ParseError, Rejected, SecretStr
 
 SIZES = (1, 2, 4, 8)  # GPUs of a machine, where a price per GPU holds for machines of any size
 _MOST_GPUS = 1024
+_MOST_ROWS = 200_000  # the longest list has some thousand; millions of rows of nothing fill memory
 
 Item = ListedOffer | Rejected
 
@@ -34,6 +35,8 @@ def listed(answer: Any, *path: str) -> list[Any]:
     if not isinstance(found, list):
         where = ".".join(path) or "body"
         raise ParseError(where, f"a list was due, not {type(found).__name__}{said(answer)}")
+    if len(found) > _MOST_ROWS:
+        raise ParseError(".".join(path) or "body", f"{len(found):,} rows: no list of machines")
     return found
 
 

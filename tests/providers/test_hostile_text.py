@@ -12,11 +12,14 @@ import pytest
 
 from providers import (
     crusoe,
+    cudo,
     databasemart,
     digitalocean,
     gcp,
+    hyperbolic,
     hyperstack,
     lambdacloud,
+    salad,
     shadeform,
     verda,
 )
@@ -111,3 +114,11 @@ def test_many_elements_beside_one_another_are_a_page() -> None:
     for one in ("<div></div>", "<br>", "<p>a</p><img>", "</p>"):
         page = f"<html>{one * 30_000}</html>"
         assert without_cut_end(page) == page.removesuffix("</html>")
+
+
+def test_millions_of_rows_of_nothing() -> None:
+    for module, field in ((hyperbolic, ""), (salad, "items"), (cudo, "machineTypes")):
+        rows = "[" + "{}," * 300_000 + "{}]"
+        answer = f'{{"{field}": {rows}}}' if field else rows
+        with pytest.raises(ParseError, match="300,001 rows: no list of machines"):
+            module.provider.parse([payload(answer)])
