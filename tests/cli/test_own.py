@@ -116,6 +116,22 @@ def test_estimates_have_ranges_and_the_same_gpu_has_none_but_the_hosts() -> None
     assert first["verdict"] == "tie"
 
 
+def test_runs_that_may_not_fit_into_the_month_are_told_of() -> None:
+    machine = ("llama-3.1-8b-lora", "--gpu", "H100-SXM-80GB", "--price", "28000", "--kwh", "0.25")
+    own = ask(*machine)["own"]
+    share = own["high_hours"] / own["hours_per_run"]
+    runs = 730 / own["hours_per_run"]  # as many as fit by the middle of the range
+    said = "At the long end of their range the runs take "
+    told = [
+        line for line in ask(*machine, "--runs", f"{0.9 * runs:.2f}")["remarks"] if said in line
+    ]
+    assert len(told) == 1
+    assert float(told[0].removeprefix(said).split(" %")[0]) == pytest.approx(90 * share, rel=0.002)
+    few = ask(*machine, "--runs", f"{0.9 * runs / share:.2f}")["remarks"]
+    unasked = ask(*machine, "--utilisation", "0.9")["remarks"]
+    assert not any(said in line for line in (*few, *unasked))
+
+
 def test_the_rent_of_a_service_has_the_range_of_its_speed() -> None:
     found = ask("llama-3.1-8b-service", *MACHINE, "--term", "10")
     best = found["rented"][0]

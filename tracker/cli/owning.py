@@ -154,18 +154,38 @@ def _rent_lines(report: OwnReport, rented: Rented) -> Iterator[Line]:
     )  # fmt: skip
 
 
+def _ends(report: OwnReport) -> tuple[Decimal | None, Decimal | None]:
+    """The hours of a run on the machine, set-up with them, at both ends of the estimate."""
+    e, hours = report.work.estimate, report.work.hours
+    if e.low_hours is None or e.high_hours is None:
+        return None, None
+    return hours - e.hours + e.low_hours, hours - e.hours + e.high_hours
+
+
 def remarks(report: OwnReport) -> Iterator[str]:
     """What the figures rest on."""
     work, w = report.work, report.wish
     e = work.estimate
     span = ""
-    if e.low_hours is not None and e.high_hours is not None:
-        span = f" ({render.hours(e.low_hours)} to {render.hours(e.high_hours)})"
+    low, high = _ends(report)
+    if low is not None and high is not None:
+        span = f" ({render.hours(low)} to {render.hours(high)})"
     times = "run" if work.runs == 1 else "runs"
     yield (
         f"The machine does {plain(work.runs, 2)} {times} a month, {render.hours(work.hours)} each"
         f"{span}, {e.basis}, at {plain(100 * work.utilisation, 1)} % use."
     )
+    # Runs that were asked for do not get fewer where they take longer.
+    job = _job(report)
+    each_month = job.limits.runs_per_month if job is not None and job.limits is not None else None
+    asked_for = w.runs is not None or (w.utilisation is None and each_month is not None)
+    if asked_for and high is not None:
+        most = work.utilisation * high / work.hours
+        if most > 1:
+            yield (
+                f"At the long end of their range the runs take {plain(100 * most, 1)} % of the "
+                "machine's time: one would be too little then."
+            )
     if report.own_low_usd != report.own_high_usd:
         yield (
             f"Its range is {render.usd(report.own_low_usd)} to {render.usd(report.own_high_usd)} "
@@ -230,6 +250,7 @@ def document(report: OwnReport) -> dict[str, Any]:
     """The answer as plain values: money as text in USD, None for what is not known."""
     w, p, work, own = report.wish, report.purchase, report.work, _monthly(report)
     job, e = _job(report), report.work.estimate
+    low, high = _ends(report)
     return {
         "as_of": report.sides[0].now if report.sides else None,
         "answer": sentence(report),
@@ -242,7 +263,7 @@ def document(report: OwnReport) -> dict[str, Any]:
             "utilisation": render.quantity(p.utilisation), "runs_per_month":
             render.quantity(work.runs), "runs_side_by_side": work.copies,
             "hours_per_run": render.quantity(work.hours), "basis": e.basis,
-            "low_hours": render.quantity(e.low_hours), "high_hours": render.quantity(e.high_hours),
+            "low_hours": render.quantity(low), "high_hours": render.quantity(high),
             "lower_bound": e.lower_bound,
             "month": {
                 "hardware_usd": render.usd_text(own.write_off_usd),
