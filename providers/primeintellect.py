@@ -193,6 +193,8 @@ def _offer(row: Any) -> ListedOffer:
     gpu, cloud = _text(row, "gpuType"), upstream_of(row.get("provider"))
     if gpu is None or cloud is None:
         raise BadRow("gpuType is missing" if gpu is None else "provider is missing")
+    if "isSpot" not in row:  # null means that it is not
+        raise BadRow("not said whether it is spot")
     count = amount(row, "gpuCount")
     if not count:
         raise BadRow("gpuCount is missing or zero")

@@ -105,6 +105,13 @@ def test_a_disk_of_absurd_size_and_price_costs_its_row_alone() -> None:
     assert [o.source_id for o in parsed.offers] == ["runpod/h/SXM5"]
 
 
+def test_a_row_that_does_not_say_whether_it_is_spot_is_not_on_demand() -> None:
+    silent = {name: value for name, value in ROW.items() if name != "isSpot"} | {"cloudId": "x"}
+    parsed = _parse(silent, ROW)
+    assert [r.reason for r in parsed.rejected] == ["not said whether it is spot"]
+    assert [o.source_id for o in parsed.offers] == ["runpod/h/SXM5"]
+
+
 def _pages(count: int, total: int) -> Any:
     def answer(url: str, _: Mapping[str, str]) -> Any:
         if "gpu-summary" in url:
