@@ -87,6 +87,7 @@ def environment(server: ReplayServer, providers: Iterable[str] = FIVE) -> dict[s
         "AWS__BULK_REGIONS": [],
         **{f"AWS__{name}_URL": url for name in ("SMALL_FEED", "BULK", "SPOT", "ADVISOR")},
         "AZURE__BASE_URL": url,
+        "AZURE__RESERVATIONS": "false",  # the fixtures were recorded without
         "DATABASEMART__BASE_URL_GPU_MART": url,
         "DATABASEMART__BASE_URL_DATABASEMART": url,
         "DATABASEMART__PATHS_DATABASEMART": ["/gpu-server"],
