@@ -18,7 +18,9 @@ from tracker.domain.runtime.memory import (
 )
 from tracker.domain.runtime.types import (
     GIB,
+    DoesNotFit,
     Inference,
+    Memory,
     Method,
     Optimiser,
     Sharding,
@@ -165,3 +167,15 @@ def test_more_gpus_never_need_more_of_each(job: Training, gpus: int) -> None:
 def test_a_workload_that_cannot_be_is_refused(change: dict[str, float], words: str) -> None:
     with pytest.raises(WorkloadError, match=words):
         replace(FULL, **change)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("need", "have", "said"),
+    [
+        (43.94, 23.99, "needs 43.9 GiB per GPU, X has 24.0: no"),
+        (24.04, 23.96, "needs 24.04 GiB per GPU, X has 23.96: no"),
+        (24.0004, 23.9991, "needs 24.000 GiB per GPU, X has 23.999: no"),
+    ],
+)
+def test_what_is_missing_can_be_seen(need: float, have: float, said: str) -> None:
+    assert DoesNotFit("X", 1, need, have, Memory(), None, "no").reason == said

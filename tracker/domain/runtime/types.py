@@ -317,8 +317,10 @@ class DoesNotFit:
 
     @property
     def reason(self) -> str:
-        """One line."""
-        base = f"needs {self.need_gib:.1f} GiB per GPU, {self.gpu} has {self.have_gib:.1f}"
+        """One line, with as many digits as it takes to see what is missing."""
+        texts = [(f"{self.need_gib:.{d}f}", f"{self.have_gib:.{d}f}") for d in (1, 2, 3)]
+        need, have = next((pair for pair in texts if pair[0] != pair[1]), texts[-1])
+        base = f"needs {need} GiB per GPU, {self.gpu} has {have}"
         return f"{base}: {self.how}"
 
 
