@@ -161,7 +161,12 @@ def _csv_paths(index: Payload) -> dict[str, str]:
     except ParseError:
         return {}
     regions = data.get("regions") if isinstance(data, dict) else None
-    entries = list(regions.values()) if isinstance(regions, dict) else regions
+    entries: Any = regions
+    if isinstance(regions, dict):  # what an entry does not say of its region, its key does
+        entries = [
+            {"regionCode": code, **entry} if isinstance(entry, dict) else entry
+            for code, entry in regions.items()
+        ]
     paths = {}
     for entry in entries if isinstance(entries, list) else ():
         if not isinstance(entry, dict) or not isinstance(entry.get("regionCode"), str):
