@@ -145,14 +145,15 @@ def _print(
 def _groups(
     app: App, asked: Asked, found: OffersReport, options: dict[str, Any]
 ) -> Grouping | None:
-    """What was found in groups, where that is asked for. History keeps no stock."""
+    """What was found in groups, where that is asked for."""
     if not options["fields"]:
         return None
-    from tracker.report.grouped import grouped, sold_out
+    from tracker.report.grouped import of_found
 
-    past = options["as_of"] is not None
-    gone = None if past else sold_out(asked, found.filters, app.catalogue, found.now)
-    return grouped(found.offers, gone, options["fields"])
+    return of_found(
+        asked, found.offers, found.filters, app.catalogue, found.now, options["fields"],
+        past=options["as_of"] is not None,
+    )  # fmt: skip
 
 
 def _keys(app: App, filters: Filters) -> frozenset[str] | None:

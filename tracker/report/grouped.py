@@ -37,6 +37,25 @@ RANKED_BY = "min_usd_per_gpu_hour"
 Key = tuple[Any, ...]
 
 
+class Spread(NamedTuple):
+    """Between which prices, in USD per GPU-hour.
+
+    ``p10`` is a price that exists: a tenth of the offers ask no more (nearest rank). ``median`` is
+    the middle one, or halfway between the middle two.
+    """
+
+    minimum: Decimal
+    p10: Decimal
+    median: Decimal
+    maximum: Decimal
+
+
+def spread(usd: Sequence[Decimal]) -> Spread:
+    """The spread of prices that stand in ascending order, at least one."""
+    p10 = usd[math.ceil(len(usd) / 10) - 1]
+    return Spread(usd[0], p10, statistics.median(usd), usd[-1])
+
+
 class Group(NamedTuple):
     """Offers that have all the fields of *key* in common, the cheapest per GPU-hour first.
 
@@ -47,6 +66,11 @@ class Group(NamedTuple):
     key: Key
     offers: tuple[StoredOffer, ...]
     sold_out: int | None
+
+    @property
+    def prices(self) -> Spread | None:
+        """Over the offers as they are listed; None without any."""
+        return spread([_usd(o)[0] for o in self.offers]) if self.offers else None
 
 
 class Grouping(NamedTuple):
@@ -86,6 +110,15 @@ def fields_of(names: Iterable[str]) -> tuple[str, ...]:
             "(take provider,region, or country)"
         )
     return tuple(name for name in FIELDS if name in asked or name in ALWAYS)
+
+
+def of_found(
+    found: Asked, kept: Sequence[StoredOffer], filters: Filters, catalogue: Catalogue,
+    now: datetime, fields: tuple[str, ...], *, past: bool,
+) -> Grouping:  # fmt: skip
+    """What *filters* have *kept* of what was found, in groups. History keeps no stock."""
+    gone = None if past else sold_out(found, filters, catalogue, now)
+    return grouped(kept, gone, fields)
 
 
 def sold_out(
@@ -134,7 +167,7 @@ def _order(group: Group) -> tuple[Any, ...]:
 
 
 def _figures(group: Group, now: datetime) -> dict[str, Any]:
-    """Quantiles over the offers as they are listed: p10 is a price that exists, by nearest rank."""
+    """The figures of a row; without offers there is no price."""
     offers, stock = group.offers, Counter(o.availability for o in group.offers)
     known = group.sold_out is not None
     told: dict[str, Any] = dict.fromkeys(FIGURES) | {
@@ -143,15 +176,15 @@ def _figures(group: Group, now: datetime) -> dict[str, Any]:
         "stock_not_stated": stock["unknown"] if known else None,
         "sold_out": group.sold_out, "stale": sum(is_stale(o, now) for o in offers),
     }  # fmt: skip
-    if not offers:
+    prices = group.prices
+    if prices is None:
         return told
-    usd = [_usd(o)[0] for o in offers]
-    prices = {
-        "min": usd[0], "p10": usd[math.ceil(len(usd) / 10) - 1], "median": statistics.median(usd),
-        "max": usd[-1],
-    }  # fmt: skip
+    names = ("min", "p10", "median", "max")
     return told | {
-        **{f"{name}_usd_per_gpu_hour": usd_text(value) for name, value in prices.items()},
+        **{
+            f"{name}_usd_per_gpu_hour": usd_text(value)
+            for name, value in zip(names, prices, strict=True)
+        },
         "cheapest_offer": ref(offers[0].key),
         "age_seconds": int((now - known_at(offers[0])).total_seconds()),
     }

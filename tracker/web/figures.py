@@ -6,8 +6,6 @@ recorded or an offer has grown stale since, so that scraping costs next to nothi
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +19,7 @@ from tracker.domain.money import from_micro_usd
 from tracker.report.cheapest import cheapest_report
 from tracker.report.discounts import DiscountBook
 from tracker.report.filters import ANY, Filters, select
+from tracker.report.grouped import spread
 from tracker.report.health import ProviderHealth, provider_health
 from tracker.report.measured import measured
 from tracker.store import gauges, reads
@@ -37,11 +36,7 @@ REREAD_AFTER = timedelta(minutes=10)  # discounts begin and end without a poll
 
 @dataclass(frozen=True, slots=True)
 class GpuPrice:
-    """What fresh offers of one GPU ask for on one market, in USD per GPU-hour.
-
-    ``p10`` is a price that exists: a tenth of the offers ask no more. ``median`` is the middle one,
-    or halfway between the middle two.
-    """
+    """What fresh offers of one GPU ask for on one market, in USD per GPU-hour: see ``Spread``."""
 
     gpu: str
     market: str
@@ -158,14 +153,13 @@ def read_prices(
 
 
 def gpu_prices(offers: Iterable[StoredOffer]) -> tuple[GpuPrice, ...]:
-    """Minimum, tenth percentile (by nearest rank) and median of each GPU and market."""
+    """Minimum, tenth percentile and median of each GPU and market; see ``Spread``."""
     found: dict[tuple[str, str], list[Decimal]] = defaultdict(list)
     for o in offers:
         if o.gpu_count >= 1:
             found[o.gpu_key, o.market].append(from_micro_usd(o.price_micro_usd) / o.gpu_count)
     out = []
     for (gpu, market), prices in sorted(found.items()):
-        prices.sort()
-        p10 = prices[math.ceil(len(prices) / 10) - 1]
-        out.append(GpuPrice(gpu, market, prices[0], p10, statistics.median(prices)))
+        minimum, p10, median, _ = spread(sorted(prices))
+        out.append(GpuPrice(gpu, market, minimum, p10, median))
     return tuple(out)
