@@ -35,6 +35,7 @@ Nothing is loaded from any other host.
 gpucost serve
 curl 'http://127.0.0.1:9754/api/v1/cheapest?job=bert-large&gpu=H100,A100'
 curl 'http://127.0.0.1:9754/api/v1/offers.csv?gpu=H100&market=any&top=1000'
+curl 'http://127.0.0.1:9754/api/v1/offers?gpu=H100&group_by=provider,region&sort=-in_stock'
 ```
 
 Questions have the names of the [command line's options](cli.md) and its answers: the same keys as
@@ -48,7 +49,8 @@ Every list comes as JSON, CSV and NDJSON: by the address (`/api/v1/cheapest.csv`
 by the `Accept` header. CSV and NDJSON hold the rows alone; what was left out, and why, stands in
 the header `x-gpucost-left-out`. `cheapest` and `offers` come in pages of `top` rows (at most
 {MOST_ROWS:,}): `next` in JSON and the `Link` header name the next one. Between two pages a poll may
-move rows; `as_of` tells.
+move rows; `as_of` tells. `sort` of `offers` goes before pages are cut: it sorts all that matches.
+`HEAD` answers as `GET` does, without the body.
 
 An answer has an `ETag`; with `If-None-Match` it is not sent again while it stays the same (304). It
 is made anew at most a second after a poll has been recorded, and every {HOLDS_S:.0f} seconds, since

@@ -120,6 +120,26 @@ def test_the_figures_are_those_of_the_command_line(
     assert found["excluded"] == told["excluded"]
 
 
+def test_groups_of_offers_are_those_of_the_command_line(
+    answers: Answers, market: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUCOST_DATABASE_URL", market[0])
+    told = run("offers", "--market", "any", "--group-by", "provider,region", "-o", "json").json()
+    asked = {"market": ["any"], "group_by": ["provider", "region"]}
+    found = ask(answers, "offers", asked).structured_content
+    assert found["group_by"] == told["group_by"]
+    assert len(found["rows"]) == found["groups"] > 2
+    for row in (*found["rows"], *told["rows"]):
+        row.pop("age_seconds")
+    assert found["rows"] == told["rows"]
+    # A group by GPU names no provider; whose word its prices are is told all the same.
+    by_gpu = ask(answers, "offers", {"group_by": ["gpu"], "sort": "-max"}).structured_content
+    assert set(by_gpu["provenance"]["sources"]) == {"acme", "hub", "pricebook"}
+    highest = [float(row["max_usd_per_gpu_hour"]) for row in by_gpu["rows"]]
+    assert highest == sorted(highest, reverse=True)
+    assert "region goes with provider" in complaint(answers, "offers", {"group_by": ["region"]})
+
+
 def test_a_long_history_keeps_its_newest_points(answers: Answers) -> None:
     asked = {"job": "bert-large", "since": "10d", "bucket": "1h"}
     found = ask(answers, "history", asked).structured_content

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tracker.app import asked, kept, questions
+from tracker.app import asked, kept, ordering, questions
 from tracker.app.asked import BadQuestion
 from tracker.app.jobs import ListedJob, job_names, listed_jobs
 from tracker.app.parameters import QUESTIONS
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     import psycopg
 
     from tracker.app.standing import AlertsReport, SilencesReport
+    from tracker.report.asked import Asked
     from tracker.report.cheapest import CheapestReport
     from tracker.report.compare import CompareReport
     from tracker.report.estimates import OnGpu
+    from tracker.report.grouped import Grouping
     from tracker.report.held import HeldReport
     from tracker.report.history.told import Told
     from tracker.report.history.versus import Versus
@@ -80,6 +82,13 @@ class Past(NamedTuple):
 
     told: Told
     window: Window
+
+
+class Groups(NamedTuple):
+    """The offers that match, and the same in groups."""
+
+    report: OffersReport
+    grouping: Grouping
 
 
 class EstimateReport(NamedTuple):
@@ -169,7 +178,33 @@ class Answers:
             )  # fmt: skip
 
     def offers(self, question: Question) -> OffersReport:
-        """What can be rented, the cheapest per GPU-hour first; all that match, in order."""
+        """What can be rented, the cheapest per GPU-hour first unless it is sorted otherwise; all
+        that match, in order.
+        """
+        _, report = self._listed(question)
+        keys = ordering.offer_keys(report.now)
+        in_order = ordering.in_order(question.values["sort"] or "", keys, report.offers)
+        return report._replace(offers=tuple(in_order))
+
+    def groups(self, question: Question) -> Groups:
+        """What can be rented in groups: the question of ``offers`` with ``group_by``."""
+        from tracker.report.grouped import fields_of, of_found
+
+        try:
+            fields = fields_of(question.values["group_by"])
+        except ValueError as error:
+            raise BadQuestion("group_by", str(error)) from None
+        found, report = self._listed(question)
+        grouping = of_found(
+            found, report.offers, report.filters, self.app.catalogue, report.now, fields,
+            past=question.values["as_of"] is not None,
+        )  # fmt: skip
+        keys = ordering.group_keys(grouping, report.now)
+        in_order = ordering.in_order(question.values["sort"] or "", keys, grouping.groups)
+        return Groups(report, grouping._replace(groups=tuple(in_order)))
+
+    def _listed(self, question: Question) -> tuple[Asked, OffersReport]:
+        """What was found for a list of offers, and the list, the cheapest first."""
         from tracker.report.health import check_providers, check_tiers
         from tracker.report.listing import offers_report
         from tracker.store import reads
@@ -187,7 +222,7 @@ class Answers:
             found = self.app.ask(connection, filters, wanted, now, as_of)
             found = self.app.with_owned(found, wanted, now, past=as_of is not None)
             begins = None if found.total else reads.first_poll_at(connection)
-        return offers_report(found, filters, self.app.catalogue, now, begins)
+        return found, offers_report(found, filters, self.app.catalogue, now, begins)
 
     def quarantined(self, question: Question) -> HeldReport:
         """The offers that a quality gate holds back, and why."""

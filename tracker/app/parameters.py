@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 from tracker.app import asked
 from tracker.app.asked import Parameter
+from tracker.app.ordering import GROUP_COLUMNS, OFFER_COLUMNS
 from tracker.app.past import NOW_ONLY
 from tracker.domain.pareto import Goal
+from tracker.report.grouped import FIELDS
 
 _PAST_FILTERS = {name: one for name, one in asked.FILTERS.items() if name not in NOW_ONLY}
 _SINCE = asked.text_parameter("So long ago (12h, 90d, 1y) or a date: 2026-03-01.")._replace(
@@ -22,6 +24,19 @@ _VERSION = asked.choice(
     "Price the past with the hours that were known then, or with those of now.",
     ("recorded", "latest"), "recorded", "version",
 )  # fmt: skip
+_GROUP_BY = asked.list_parameter(
+    "A row for each group instead of each offer; always by gpu and market, and region goes with "
+    "provider only."
+)._replace(
+    read=lambda text, _: tuple(
+        asked.one_of(name, FIELDS, "field to group by") for name in asked.words(text)
+    ),
+    choices=FIELDS,
+)
+_SORT = asked.text_parameter(
+    f"By a column, downwards with - before it (-price); else the cheapest first. Of offers: "
+    f"{', '.join(OFFER_COLUMNS)}. Of groups: the fields they are of, {', '.join(GROUP_COLUMNS)}."
+)
 _TOP = {"cheapest": 10, "offers": 25, "quarantined": 100}
 QUESTIONS: Mapping[str, Mapping[str, Parameter]] = {
     "cheapest": {
@@ -68,7 +83,10 @@ QUESTIONS: Mapping[str, Mapping[str, Parameter]] = {
         **_PAST_FILTERS,
         "since": _SINCE._replace(default="1y"), "until": _UNTIL,
     },
-    "offers": {**asked.FILTERS, "top": asked.top_parameter(_TOP["offers"])},
+    "offers": {
+        **asked.FILTERS, "group_by": _GROUP_BY, "sort": _SORT,
+        "top": asked.top_parameter(_TOP["offers"])._replace(help="Only the first so many."),
+    },
     "quarantined": {
         **{name: asked.FILTERS[name] for name in ("gpu", "provider", "region", "market", "tier")},
         "top": asked.top_parameter(_TOP["quarantined"])._replace(help="Only the first so many."),

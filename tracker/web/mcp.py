@@ -45,7 +45,8 @@ TOOLS: Mapping[str, str] = {
     "compare": "One GPU against another for a job: which is cheaper, and up to what price.",
     "when": "Start a job now or wait for a lower price, by its own cost history; needs a deadline.",
     "estimate": "How long a job takes on each GPU, how that is known, and its cheapest offer.",
-    "offers": "What can be rented now, the cheapest per GPU-hour first.",
+    "offers": "What can be rented now, the cheapest per GPU-hour first; or with group_by "
+    "how many there are, what is in stock and between which prices, by provider, region, ...",
     "providers": "How each provider's prices stand: when it last answered, and what is wrong.",
 }  # fmt: skip
 # Of a row; the command line and the HTTP interface have the rest.
@@ -227,7 +228,7 @@ def provenance(view: View, now: datetime) -> dict[str, Any]:
         "as_of": texts.iso(now),
         "age_seconds": {"least": min(ages), "most": max(ages)} if ages else None,
         "basis": _told(row.get("basis") for row in view.rows),
-        "sources": _told(map(_source, view.rows)),
+        "sources": _told(map(_source, view.rows) if view.sources is None else view.sources),
         "stale_rows": sum(bool(row.get("stale")) for row in view.rows),
     }
 

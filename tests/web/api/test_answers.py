@@ -18,7 +18,7 @@ from tests.support.offers import make_offer
 from tests.support.pg import TestServer
 from tests.web.api.served import Client, client
 from tracker.app.live import LiveApp
-from tracker.web.api import models, models_alerts, models_past
+from tracker.web.api import models, models_alerts, models_offers, models_past
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +45,11 @@ _SAME = [
     ),
     ("cheapest?job=llama-3.1-8b-lora&top=2", ["cheapest", "llama-3.1-8b-lora", "--top", "2"]),
     ("offers?gpu=H100&market=any", ["offers", "--gpu", "H100", "--market", "any"]),
+    (
+        "offers?gpu=H100,A100&market=any&group_by=region,provider&group_by=term",
+        ["offers", "--gpu", "H100,A100", "--market", "any", "--group-by", "region,provider",
+         "--group-by", "term"],
+    ),
     (
         "compare?left=H100&right=A100&job=bert-large&egress=10",
         ["compare", "H100", "A100", "bert-large", "--egress", "10"],
@@ -239,7 +244,10 @@ _MODELS = {
     "compare?job=bert-large&left=H100&right=A100": models.CompareAnswer,
     "compare?job=bert-large&left=H100&right=MI300X": models.CompareAnswer,
     "estimate?job=llama-3.1-70b-qlora": models.EstimateAnswer,
-    "offers?market=any&tier=any": models.OffersAnswer,
+    "offers?market=any&tier=any": models_offers.OffersAnswer,
+    "offers?market=any&sort=-age": models_offers.OffersAnswer,
+    "offers?market=any&group_by=provider,region,country,tier": models_offers.OffersAnswer,
+    "offers?gpu=H100&group_by=kind,gpus,term&sort=median": models_offers.OffersAnswer,
     "history?job=bert-large&since=1d": models_past.HistoryAnswer,
     "history?job=llama-3.1-8b-lora&since=1d&per=provider": models_past.HistoryAnswer,
     "providers": models.ProvidersAnswer, "jobs": models.JobsAnswer,

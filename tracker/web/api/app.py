@@ -26,8 +26,9 @@ from tracker.app.asked import BadQuestion, whole
 from tracker.report.shapes import jobs as job_shapes
 from tracker.report.shapes.texts import SCHEMA_VERSION, json_text, plain
 from tracker.store.errors import StoreError
-from tracker.web.api import described, models, models_alerts, models_past, writes
+from tracker.web.api import described, models, models_alerts, models_offers, models_past, writes
 from tracker.web.api.guard import Access, Guard, Limits
+from tracker.web.api.heads import Heads
 from tracker.web.api.kept import Keeper, Kept
 from tracker.web.api.page import page
 from tracker.web.api.problems import Refused, refusal, response
@@ -216,6 +217,7 @@ def make_api(service: Service) -> FastAPI:
     for kind in (Refused, BadQuestion, StoreError):
         app.add_exception_handler(kind, _refused)
     app.add_middleware(Guard, access=service.access, limits=service.limits)
+    app.add_middleware(Heads)
     return app
 
 
@@ -243,6 +245,8 @@ async def _refused(_request: Request, error: Exception) -> Response:
 async def _not_here(_request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     headers = dict((error.headers if isinstance(error, HTTPException) else None) or {})
+    if headers.get("Allow") == "GET":
+        headers["Allow"] = "GET, HEAD"  # see Heads
     details = {
         404: ("not-found", "there is nothing at this address; see /api/docs"),
         405: ("method", "this address does not take that method"),
@@ -316,7 +320,7 @@ def document(app: FastAPI) -> dict[str, Any]:
             title=app.title, version=app.version, description=app.description,
             routes=app.routes, servers=app.servers,
         )  # fmt: skip
-        modules = (models, models_alerts, models_past)
+        modules = (models, models_alerts, models_offers, models_past)
         kinds = [kind for m in modules for kind in vars(m).values() if _is_model(kind, m)]
         _, schemas = models_json_schema(
             [(kind, "serialization") for kind in kinds],

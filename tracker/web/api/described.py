@@ -7,7 +7,7 @@ from typing import Any
 
 from tracker.app.answers import QUESTIONS
 from tracker.app.asked import MAX_TEXT, Parameter
-from tracker.web.api import models, models_alerts, models_past
+from tracker.web.api import models, models_alerts, models_offers, models_past
 from tracker.web.api.problems import MEDIA_TYPE
 from tracker.web.api.views import FORMATS, MOST_ROWS
 
@@ -38,8 +38,9 @@ ANSWERS: Mapping[str, tuple[type[models.Answer], str, str]] = {
         "The fastest first, with the way to the hours.",
     ),
     "offers": (
-        models.OffersAnswer, "What can be rented",
-        "The cheapest per GPU-hour first; every price is of a whole machine.",
+        models_offers.OffersAnswer, "What can be rented",
+        "The cheapest per GPU-hour first, or by sort; every price is of a whole machine. With "
+        "group_by a row for each group: what is in stock, and between which prices.",
     ),
     "quarantined": (
         models.QuarantinedAnswer, "What the quality gates hold back",

@@ -237,43 +237,6 @@ class CompareAnswer(Answer):
     rows: list[Row]
 
 
-class Offer(BaseModel):
-    """A machine that can be rented, with everything its provider said."""
-
-    model_config = ConfigDict(extra="allow")
-
-    offer: str
-    gpu: str
-    gpus: Number
-    provider: str
-    upstream: str | None
-    region: str | None
-    country: str | None
-    tier: str
-    market: str
-    price_usd_per_gpu_hour: Usd
-    price_usd_per_machine_hour: Usd
-    vram_gb: Number | None
-    age_seconds: int
-    stale: bool
-    availability: str
-    kind: str = Field(description="What is rented: slice, gpu, gpus, machine or cluster.")
-    list_price: bool = Field(description="Nobody says whether anything is to be had at it.")
-    native_id: str
-    seen_at: Moment
-
-
-class OffersAnswer(Page):
-    """What can be rented, the cheapest per GPU-hour first."""
-
-    as_of: Moment
-    filters: dict[str, Any]
-    offers_total: int
-    offers_matching: int
-    excluded: Counts
-    rows: list[Offer]
-
-
 class Quarantined(Shape):
     """An offer that a quality gate holds back, and why; it is never ranked."""
 

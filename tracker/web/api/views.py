@@ -34,7 +34,8 @@ JOB_COLUMNS = ("job", "kind", "from", "title", "problem")
 
 class View(NamedTuple):
     """An answer: the document around its ``rows`` (in JSON under ``name``), and the columns of
-    the rows as a table. ``footer`` says what was left out, ``more`` whether there is a next page.
+    the rows as a table. ``footer`` says what was left out, ``more`` whether there is a next page,
+    ``sources`` whose word the prices are, where a row is of several offers.
     """
 
     document: Mapping[str, Any]
@@ -43,6 +44,7 @@ class View(NamedTuple):
     footer: str = ""
     more: bool | None = None
     name: str = "rows"
+    sources: Sequence[str] | None = None
 
 
 def cheapest(answers: Answers, question: Question, offset: int) -> View:
@@ -61,12 +63,35 @@ def cheapest(answers: Answers, question: Question, offset: int) -> View:
 
 def offers(answers: Answers, question: Question, offset: int) -> View:
     """What can be rented, from *offset* on."""
+    if question.values["group_by"]:
+        return _groups(answers, question, offset)
     top = _page(question)
     report = answers.offers(question)
     page = report._replace(offers=report.offers[offset : offset + top])
     footer = texts.footer(len(report.offers), report.total_offers, report.excluded)
     more = len(report.offers) > offset + top
-    return View(report.document(), page.rows(), shapes.OFFER_COLUMNS, footer, more)
+    document = report.document() | _sorted(question)
+    return View(document, page.rows(), shapes.OFFER_COLUMNS, footer, more)
+
+
+def _groups(answers: Answers, question: Question, offset: int) -> View:
+    """What can be rented in groups, from *offset* on."""
+    top = _page(question)
+    report, grouping = answers.groups(question)
+    page = grouping._replace(groups=grouping.groups[offset : offset + top])
+    footer = texts.footer(len(report.offers), report.total_offers, report.excluded)
+    more = len(grouping.groups) > offset + top
+    document = report.document() | grouping.document()
+    if in_order := _sorted(question):
+        document |= {**in_order, "ranked_by": None}
+    sources = sorted({o.source for group in page.groups for o in group.offers})
+    return View(document, page.rows(report.now), grouping.columns, footer, more, sources=sources)
+
+
+def _sorted(question: Question) -> dict[str, str]:
+    """What the rows are sorted by, where that is asked for."""
+    text = question.values["sort"]
+    return {} if text is None else {"sort": text}
 
 
 def compare(answers: Answers, question: Question, _offset: int) -> View:

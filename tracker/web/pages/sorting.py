@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from tracker.app.asked import BadQuestion
+from tracker.app import ordering
 from tracker.web.pages.addresses import Address
 
-SORT = "sort"
+SORT = ordering.SORT
 OWN = {SORT: ""}
 Item = TypeVar("Item")
 Key = Callable[[Any], Any]
@@ -43,7 +43,7 @@ class Head(NamedTuple):
 
 def heads(address: Address, columns: Sequence[Column], anchor: str) -> list[Head]:
     """The heads, each a link to the same page sorted by it: up, then down, then as it was."""
-    name, down = _wanted(address)
+    name, down = ordering.wanted(address.own.get(SORT, ""))
     found = []
     for column in columns:
         mine = column.name == name and column.key is not None
@@ -60,20 +60,5 @@ def heads(address: Address, columns: Sequence[Column], anchor: str) -> list[Head
 
 def in_order(address: Address, columns: Sequence[Column], items: Iterable[Item]) -> list[Item]:
     """*items* in the order that the address asks for. Raises BadQuestion."""
-    items = list(items)
-    name, down = _wanted(address)
-    if not name:
-        return items
-    key = next((one.key for one in columns if one.name == name), None)
-    if key is None:
-        known = ", ".join(one.name for one in columns if one.key is not None)
-        raise BadQuestion(SORT, f"there is no column {name[:40]!r} to sort by; known: {known}")
-    of: Key = key
-    known_ones = [item for item in items if of(item) is not None]
-    known_ones.sort(key=of, reverse=down)
-    return known_ones + [item for item in items if of(item) is None]
-
-
-def _wanted(address: Address) -> tuple[str, bool]:
-    text = address.own.get(SORT, "").strip()
-    return text.removeprefix("-"), text.startswith("-")
+    keys = {one.name: one.key for one in columns if one.key is not None}
+    return ordering.in_order(address.own.get(SORT, ""), keys, items)
