@@ -46,6 +46,7 @@ FIXTURE_OF = {
 # What a provider must be told for its fetch to ask what the fixture answers.
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "aws": {"regions": ["us-east-1", "eu-central-1"], "bulk_regions": []},
+    "azure": {"reservations": False},
     "databasemart": {"paths_databasemart": ["/gpu-server"]},
     "salad": {"organization": "acme"},
     "scaleway": {"zones": ["fr-par-2", "pl-waw-2"]},
