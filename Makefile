@@ -23,7 +23,7 @@ run: $(VENV)/.run ## poll every provider that needs no key, then print the cheap
 	@echo
 	@$(BIN)/gpucost cheapest bert-large --gpu A100,H100,RTX4090
 
-test: lint types imports pytest ## all checks and tests (ten minutes on two cores)
+test: lint types imports pytest ## all checks and tests (about six minutes on two cores)
 
 lint: $(VENV)/.dev ## ruff
 	@$(BIN)/ruff check .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from benchmarks import history, history_load, history_world
 from tracker.store import floor_packs, floor_rebuild
@@ -10,6 +11,7 @@ from tracker.store.engine import connect, read_connection
 from tracker.store.series.tracks import floor_tracks, span_tracks
 
 
+@pytest.mark.e2e  # it takes a quarter of a minute to load
 def test_every_way_answers_alike(database_url: str) -> None:
     providers = list(history_world.world(scale=0.001))
     memory = history.spans_in_memory(providers)
