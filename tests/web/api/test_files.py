@@ -70,7 +70,8 @@ def test_a_file_is_of_the_page_asked_for(asking: Client) -> None:
 def test_a_file_of_the_past_is_of_the_window_asked_for(
     asking: Client, since_h: int, until_h: int, bucket_h: int
 ) -> None:
-    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    now = datetime.now(UTC)
+    hour = now.replace(hour=now.hour // bucket_h * bucket_h, minute=0, second=0, microsecond=0)
     since, until = (f"{hour - timedelta(hours=h):%Y-%m-%dT%H:%MZ}" for h in (since_h, until_h))
     query = f"job=bert-large&gpu=H100,A100&since={since}&until={until}&bucket={bucket_h}h"
     document: dict[str, Any] = asking.get(f"/api/v1/history?{query}")
