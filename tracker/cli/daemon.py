@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import threading
 from collections.abc import Coroutine
@@ -31,7 +30,6 @@ def daemon(obj: dict[str, Any], /, once: bool) -> None:
 
     try:
         made = Daemon(obj["config"])
-        _keep_what_is_loaded()
         code = asyncio.run(_to_the_end(run_once(made) if once else made.run()))
     except CannotListen as error:
         raise Exit(EXIT_USAGE, str(error)) from None
@@ -51,16 +49,3 @@ async def _to_the_end(work: Coroutine[Any, Any, int]) -> int:
         end.daemon = True
         end.start()
     return code
-
-
-def _keep_what_is_loaded() -> None:
-    """Let the collector of cycles pass over what stays anyway, and come by more often.
-
-    Modules, catalogue and providers are most of what there is. With them in its way the collector
-    looked at everything so seldom that what errors leave (frames, requests, answers) piled up to
-    tens of megabytes in between.
-    """
-    gc.collect()
-    gc.freeze()
-    young, middle, _ = gc.get_threshold()
-    gc.set_threshold(young, middle, 2)

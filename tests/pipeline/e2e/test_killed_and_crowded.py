@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import subprocess
 import threading
@@ -18,7 +19,7 @@ from tests.support.replay import ReplayServer
 
 pytestmark = pytest.mark.e2e
 
-KILLS = 45
+KILLS = 40
 REQUESTS = 15  # of one poll of all five
 
 
@@ -57,7 +58,10 @@ def test_a_poll_killed_at_any_moment_leaves_one_state_or_the_other(world: World)
     rng = random.Random(20261130)  # noqa: S311
     states: dict[str, State] = {}
     killed = 0
-    for number in range(KILLS):
+    for number in itertools.count():  # some polls are over before it is their turn
+        if killed == KILLS:
+            break
+        assert number < 3 * KILLS, f"only {killed} were killed"
         world.turn(number)
         how = _kill_somewhere(world, world.start("poll"), rng)
         killed += how.endswith("-9")
@@ -74,7 +78,6 @@ def test_a_poll_killed_at_any_moment_leaves_one_state_or_the_other(world: World)
             assert {row["status"] for row in rows} == {"complete"}, rows
             states = {p: world.expected(p, number) for p in FIVE}
             assert world.states() == states
-    assert killed >= 40
     assert not world.embedded.status().running
     assert world.servers() == []
 
