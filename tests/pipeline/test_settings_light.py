@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, event, given
+from hypothesis import HealthCheck, event, example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
@@ -110,6 +110,8 @@ def write_toml(file: Path, table: dict[str, Any]) -> None:
     max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
 @given(toml=SHARED_TOML, env=SHARED_ENV)
+@example(toml={"aliases": 0}, env={"GPUCOST_ALIASES": "{}"})
+@example(toml={"energy": 0}, env={"GPUCOST_ENERGY": "{}"})
 def test_the_light_reader_agrees_with_the_full_one(
     home: Path, toml: dict[str, Any], env: dict[str, str]
 ) -> None:

@@ -87,7 +87,7 @@ def _env_layer(env: Mapping[str, str]) -> dict[str, Any]:
             table = _json_object(f"{PREFIX}{name.upper()}", lowered[prefix + name])
         start = f"{prefix}{name}{DELIMITER}"
         single = {k.removeprefix(start): v for k, v in lowered.items() if k.startswith(start)}
-        if table or single:
+        if prefix + name in lowered or single:  # an empty table, too, takes the place of no table
             layer[name] = {**table, **single}
     if f"{prefix}own" in lowered:
         try:
