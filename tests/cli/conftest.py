@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from tests.cli.cheapest_market import polls
+from tests.cli.harness import filled
+from tests.support.pg import TestServer
 from tracker.domain.gpu import Catalogue
 
 _CATALOGUES: dict[tuple[object, ...], Catalogue] = {}
@@ -36,3 +39,15 @@ def _catalogue_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return _CATALOGUES[key]
 
     monkeypatch.setattr(Catalogue, "from_toml", from_toml)
+
+
+@pytest.fixture(scope="module")
+def market(database_server: TestServer) -> Iterator[str]:
+    """The market of ``cheapest_market.py``, unless a module has one of its own."""
+    with filled(database_server, *polls()) as url:
+        yield url
+
+
+@pytest.fixture
+def _at_market(market: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUCOST_DATABASE_URL", market)

@@ -94,3 +94,11 @@ def filled(server: TestServer, *polls: Poll) -> Iterator[str]:
 def by_id(rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Rows of an answer by the provider's own id of the offer."""
     return {row.get("offer_id") or row["native_id"]: row for row in rows}
+
+
+def cheapest_document(*argv: str) -> dict[str, Any]:
+    """What ``gpucost cheapest`` with these arguments answers as JSON."""
+    answer = run("cheapest", *argv, "-o", "json")
+    assert answer.code == 0, answer.err
+    document: dict[str, Any] = answer.json()
+    return document

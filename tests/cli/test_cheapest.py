@@ -6,15 +6,13 @@ RTX 4090 (tracker/data/jobs/bert-large.toml).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from tests.cli.cheapest_market import polls
-from tests.cli.harness import ago, by_id, filled, polled, run
+from tests.cli.harness import ago, by_id, cheapest_document, filled, polled, run
 from tests.support.offers import make_offer
 from tests.support.pg import TestServer
 from tracker.domain.offer import (
@@ -26,34 +24,13 @@ from tracker.domain.offer import (
 )
 
 
-@pytest.fixture(scope="module")
-def market(database_server: TestServer) -> Iterator[str]:
-    with filled(
-        database_server,
-        *polls(),
-    ) as url:
-        yield url
-
-
-@pytest.fixture
-def _at_market(market: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GPUCOST_DATABASE_URL", market)
-
-
-def _ask(*argv: str) -> dict[str, Any]:
-    answer = run("cheapest", *argv, "-o", "json")
-    assert answer.code == 0, answer.err
-    document: dict[str, Any] = answer.json()
-    return document
-
-
 def _totals(document: dict[str, Any]) -> list[tuple[str, str]]:
     return [(row["offer_id"], row["at_least_usd"]) for row in document["rows"]]
 
 
 @pytest.mark.usefixtures("_at_market")
 def test_bills_of_bert_large_worked_out_by_hand() -> None:
-    document = _ask("bert-large")
+    document = cheapest_document("bert-large")
     assert _totals(document) == [
         ("host", "11.2"),  # 4 h x 2.80
         ("h100", "12"),  # 4 h x 3
@@ -105,7 +82,10 @@ def test_the_table_says_the_same() -> None:
 
 @pytest.mark.usefixtures("_at_market")
 def test_counts_do_not_depend_on_how_many_rows_are_asked_for() -> None:
-    few, every = _ask("bert-large", "--top", "1"), _ask("bert-large", "--all")
+    few, every = (
+        cheapest_document("bert-large", "--top", "1"),
+        cheapest_document("bert-large", "--all"),
+    )
     assert _totals(few) == _totals(every)[:1]
     for name in ("excluded", "offers_considered", "offers_total"):
         assert few[name] == every[name]
@@ -118,7 +98,7 @@ def test_counts_do_not_depend_on_how_many_rows_are_asked_for() -> None:
 
 @pytest.mark.usefixtures("_at_market")
 def test_break_even_recomputed() -> None:
-    document = _ask("bert-large")
+    document = cheapest_document("bert-large")
     found = document["comparison"]
     left, right = found["left"], found["right"]
     assert (left["offer_id"], right["offer_id"]) == ("host", "a100-day")
@@ -139,7 +119,7 @@ def test_break_even_recomputed() -> None:
 
 @pytest.mark.usefixtures("_at_market")
 def test_disk_egress_and_setup_with_an_unknown_part_shown_as_at_least() -> None:
-    document = _ask(
+    document = cheapest_document(
         "bert-large", "--gpu", "H100", "--disk", "100", "--egress", "50", "--setup", "0.5"
     )
     rows = by_id(document["rows"])
@@ -161,7 +141,7 @@ def test_disk_egress_and_setup_with_an_unknown_part_shown_as_at_least() -> None:
 
 @pytest.mark.usefixtures("_at_market")
 def test_a_complete_bill_goes_before_a_cheaper_incomplete_one() -> None:
-    document = _ask("bert-large", "--gpu", "H100", "--egress", "1")
+    document = cheapest_document("bert-large", "--gpu", "H100", "--egress", "1")
     assert [(r["offer_id"], r["total_usd"]) for r in document["rows"]][:2] == [
         ("h100", "12.09"), ("host", None),
     ]  # fmt: skip
@@ -169,17 +149,20 @@ def test_a_complete_bill_goes_before_a_cheaper_incomplete_one() -> None:
 
 @pytest.mark.usefixtures("_at_market")
 def test_spot_and_unverified_only_when_asked_for() -> None:
-    spot = _ask("bert-large", "--market", "spot")
+    spot = cheapest_document("bert-large", "--market", "spot")
     assert _totals(spot)[0] == ("spot", "4")
     assert "at acme (standard, spot), " in spot["answer"]
     assert "Spot: interruptions and repeated work are not in the bill." in spot["remarks"]
-    assert _totals(_ask("bert-large", "--tier", "any"))[0] == ("shady", "2.8")
-    assert _totals(_ask("bert-large", "--market", "any", "--tier", "any"))[0][0] == "shady"
+    assert _totals(cheapest_document("bert-large", "--tier", "any"))[0] == ("shady", "2.8")
+    assert (
+        _totals(cheapest_document("bert-large", "--market", "any", "--tier", "any"))[0][0]
+        == "shady"
+    )
 
 
 @pytest.mark.usefixtures("_at_market")
 def test_more_gpus_than_a_machine_has_take_several_machines() -> None:
-    document = _ask("--hours", "H100=2", "--gpus", "4", "--provider", "hub,acme")
+    document = cheapest_document("--hours", "H100=2", "--gpus", "4", "--provider", "hub,acme")
     rows = by_id(document["rows"])
     assert rows["host"]["machines"] == 4
     assert rows["host"]["total_usd"] == "22.4"  # 4 machines x 2 h x 2.80
@@ -199,7 +182,7 @@ def test_more_gpus_than_a_machine_has_take_several_machines() -> None:
 
 @pytest.mark.usefixtures("_at_market")
 def test_hours_of_one_gpu_billed_for_more_are_said_to_be() -> None:
-    remarks = _ask("bert-large", "--gpus", "2")["remarks"]
+    remarks = cheapest_document("bert-large", "--gpus", "2")["remarks"]
     assert any("how the job scales is not modelled" in line for line in remarks)
 
 
@@ -224,7 +207,7 @@ def test_explain_shows_lines_that_sum_to_the_total() -> None:
 
 @pytest.mark.usefixtures("_at_market")
 def test_a_machine_without_room_for_the_disk_cannot_run_the_job() -> None:
-    fits = _ask("bert-large", "--provider", "hub", "--disk", "500")
+    fits = cheapest_document("bert-large", "--provider", "hub", "--disk", "500")
     assert _totals(fits) == [("host", "11.6")]  # 11.20 + 500 GB x 4 h x 0.0002
     answer = run("cheapest", "bert-large", "--provider", "hub", "--disk", "501", "-o", "json")
     assert answer.code == 3
@@ -233,7 +216,7 @@ def test_a_machine_without_room_for_the_disk_cannot_run_the_job() -> None:
 
 @pytest.mark.usefixtures("_at_market")
 def test_scaled_hours_are_marked_and_unknown_ones_never_assumed() -> None:
-    document = _ask("--hours", "A100-SXM=12")
+    document = cheapest_document("--hours", "A100-SXM=12")
     assert {row["gpu"] for row in document["rows"]} == {"A100-SXM-80GB"}
     answer = run("cheapest", "bert-large", "--gpu", "L4")
     assert answer.code == 3
@@ -256,7 +239,7 @@ def test_ties_go_to_less_risk_then_to_the_name(
     ]
     with filled(database_server, polled("acme", offers)) as url:
         monkeypatch.setenv("GPUCOST_DATABASE_URL", url)
-        document = _ask("bert-large", "--market", "any")
+        document = cheapest_document("bert-large", "--market", "any")
         assert [row["offer_id"] for row in document["rows"]] == [
             "in-stock", "a-unsaid", "b-unsaid", "reserved", "spot",
         ]  # fmt: skip
@@ -280,7 +263,7 @@ def test_a_negotiated_discount_is_taken_off_and_marked(
         polled("pricebook", [book], discounts=discounts),
     ) as url:
         monkeypatch.setenv("GPUCOST_DATABASE_URL", url)
-        document = _ask("bert-large")
+        document = cheapest_document("bert-large")
         assert _totals(document) == [("h100", "14"), ("host", "14.4"), ("own", "36")]
         row = document["rows"][0]
         assert row["discount_percent"] == 12.5  # 4 h x 4 x 0.875 = 14
@@ -299,14 +282,14 @@ def test_as_of_a_past_moment(database_server: TestServer, monkeypatch: pytest.Mo
         polled("acme", [make_offer("other", "5")], 10),
     ) as url:
         monkeypatch.setenv("GPUCOST_DATABASE_URL", url)
-        assert _totals(_ask("bert-large")) == [("other", "20")]
+        assert _totals(cheapest_document("bert-large")) == [("other", "20")]
 
         def then(minutes: float) -> str:
             return ago(minutes).isoformat()
 
-        assert _totals(_ask("bert-large", "--as-of", then(30))) == [("h100", "8")]
-        assert _totals(_ask("bert-large", "--as-of", then(90))) == [("h100", "12")]
-        document = _ask("bert-large", "--as-of", then(90))
+        assert _totals(cheapest_document("bert-large", "--as-of", then(30))) == [("h100", "8")]
+        assert _totals(cheapest_document("bert-large", "--as-of", then(90))) == [("h100", "12")]
+        document = cheapest_document("bert-large", "--as-of", then(90))
         assert document["as_of"].endswith("Z")
         assert document["as_of"][:16] == ago(90).isoformat()[:16]
         answer = run("cheapest", "bert-large", "--as-of", then(500))
@@ -318,8 +301,8 @@ def test_as_of_a_past_moment(database_server: TestServer, monkeypatch: pytest.Mo
 
 @pytest.mark.usefixtures("_at_market")
 def test_hours_given_twice_add_up() -> None:
-    once = _ask("--hours", "H100=4,A100=12")
-    assert _totals(_ask("--hours", "H100=4", "--hours", "A100=12")) == _totals(once)
+    once = cheapest_document("--hours", "H100=4,A100=12")
+    assert _totals(cheapest_document("--hours", "H100=4", "--hours", "A100=12")) == _totals(once)
     assert {row["gpu"].split("-")[0] for row in once["rows"]} == {"H100", "A100"}
     twice = run("cheapest", "--hours", "H100=4", "--hours", "H100=5")
     assert twice.code == 2

@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
 
 import pytest
 
-from tests.cli.cheapest_market import polls
-from tests.cli.harness import A100, H100, ago, filled, polled, run
+from tests.cli.harness import A100, H100, ago, cheapest_document, filled, polled, run
 from tests.support.offers import make_offer
 from tests.support.pg import TestServer
 from tracker.domain.offer import Extras, Market, NativePrice, PriceUnit, Terms
-
-
-@pytest.fixture(scope="module")
-def market(database_server: TestServer) -> Iterator[str]:
-    with filled(database_server, *polls()) as url:
-        yield url
-
-
-@pytest.fixture
-def _at_market(market: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GPUCOST_DATABASE_URL", market)
-
-
-def _ask(*argv: str) -> dict[str, Any]:
-    answer = run("cheapest", *argv, "-o", "json")
-    assert answer.code == 0, answer.err
-    document: dict[str, Any] = answer.json()
-    return document
 
 
 @pytest.mark.parametrize("command", [("offers",), ("cheapest", "bert-large")], ids=" ".join)
@@ -47,7 +26,7 @@ def test_a_tier_that_nobody_has_is_refused_with_the_nearest(command: tuple[str, 
 
 @pytest.mark.usefixtures("_at_market")
 def test_what_a_job_needs_beside_the_machine_can_be_switched_off() -> None:
-    job = _ask("bert-large", "--egress", "0", "--disk", "0", "--setup", "0")["job"]
+    job = cheapest_document("bert-large", "--egress", "0", "--disk", "0", "--setup", "0")["job"]
     assert (job["egress_gb"], job["disk_gb"], job["setup_hours"]) == (0, 0, 0)
     refused = run("cheapest", "bert-large", "--egress", "-1").complaint
     assert "0 or more" in refused
@@ -90,7 +69,7 @@ def test_prices_of_a_term_and_of_a_promotion_are_exact_and_marked(
     ]
     with filled(database_server, polled("acme", offers)) as url:
         monkeypatch.setenv("GPUCOST_DATABASE_URL", url)
-        rows = {row["gpu"]: row for row in _ask("bert-large")["rows"]}
+        rows = {row["gpu"]: row for row in cheapest_document("bert-large")["rows"]}
         assert rows["H100-SXM-80GB"]["total_usd"] == "50376"
         assert rows["A100-SXM-80GB"]["total_usd"] == "399.5"
         answer = run("cheapest", "bert-large").out
@@ -108,6 +87,6 @@ def test_prices_of_ones_own_book_are_not_called_list_prices(
     mine = make_offer("mine", "2", gpu=H100, source="pricebook", seller="acme", extras=extras)
     with filled(database_server, polled("pricebook", [mine])) as url:
         monkeypatch.setenv("GPUCOST_DATABASE_URL", url)
-        remarks = _ask("bert-large")["remarks"]
+        remarks = cheapest_document("bert-large")["remarks"]
     assert any("prices from a price book of your own" in remark for remark in remarks)
     assert not any("list price" in remark for remark in remarks)

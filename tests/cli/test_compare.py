@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.cli.cheapest_market import polls
 from tests.cli.harness import A100, H100, filled, polled, run
 from tests.support.offers import make_offer
 from tests.support.pg import TestServer
-
-
-@pytest.fixture(scope="module")
-def market(database_server: TestServer) -> Iterator[str]:
-    with filled(database_server, *polls()) as url:
-        yield url
-
-
-@pytest.fixture
-def _at_market(market: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GPUCOST_DATABASE_URL", market)
 
 
 def _ask(*argv: str) -> dict[str, Any]:

@@ -33,11 +33,6 @@ def market(database_server: TestServer) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture
-def _at_market(market: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GPUCOST_DATABASE_URL", market)
-
-
 def _estimate(*argv: str) -> dict[str, Any]:
     answer = run("estimate", *argv, "--no-prices", "-o", "json")
     assert answer.code == 0, answer.err

@@ -43,11 +43,6 @@ def market(database_server: TestServer) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture
-def _at_market(market: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GPUCOST_DATABASE_URL", market)
-
-
 @pytest.mark.usefixtures("_at_market")
 @pytest.mark.parametrize(
     ("option", "unfit", "unsaid"),

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cli.cheapest_market import polls
-from tests.cli.harness import A100, H100, filled, polled, run
+from tests.cli.harness import A100, H100, cheapest_document, filled, polled, run
 from tests.cli.test_ranking_oracle import GPUS, JOB, NOW, stored
 from tests.support.catalogue import catalogue
 from tests.support.offers import make_offer
@@ -24,27 +23,9 @@ from tracker.report.filters import Filters
 D = Decimal
 
 
-@pytest.fixture(scope="module")
-def market(database_server: TestServer) -> Iterator[str]:
-    with filled(database_server, *polls()) as url:
-        yield url
-
-
-@pytest.fixture
-def _at_market(market: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GPUCOST_DATABASE_URL", market)
-
-
-def _ask(*argv: str) -> dict[str, Any]:
-    answer = run("cheapest", *argv, "-o", "json")
-    assert answer.code == 0, answer.err
-    document: dict[str, Any] = answer.json()
-    return document
-
-
 @pytest.mark.usefixtures("_at_market")
 def test_the_fastest_is_ranked_by_hours_and_then_by_the_bill() -> None:
-    rows = _ask("bert-large", "--goal", "fastest")["rows"]
+    rows = cheapest_document("bert-large", "--goal", "fastest")["rows"]
     assert [(row["offer_id"], row["done_hours"]) for row in rows] == [
         ("host", 4), ("h100", 4), ("book-lambda", 4), ("h100x8", 4),
         ("a100-day", 12), ("a100-month", 12), ("a100-years", 12), ("4090", 48),
@@ -56,7 +37,10 @@ def test_the_fastest_is_ranked_by_hours_and_then_by_the_bill() -> None:
 
 @pytest.mark.usefixtures("_at_market")
 def test_hours_until_done_are_set_up_and_runtime_not_what_is_billed() -> None:
-    rows = {row["offer_id"]: row for row in _ask("bert-large", "--setup", "0.5", "--all")["rows"]}
+    rows = {
+        row["offer_id"]: row
+        for row in cheapest_document("bert-large", "--setup", "0.5", "--all")["rows"]
+    }
     assert (rows["h100"]["done_hours"], rows["h100"]["billed_hours"]) == (4.5, 5)
     assert (rows["a100-day"]["done_hours"], rows["a100-day"]["billed_hours"]) == (12.5, 24)
 
@@ -76,7 +60,7 @@ def _at_three(database_server: TestServer, monkeypatch: pytest.MonkeyPatch) -> I
 @pytest.mark.usefixtures("_at_three")
 def test_ways_that_none_beats_are_marked_and_named_also_where_they_are_not_ranked() -> None:
     for goal, first in (("cheapest", "slow"), ("fastest", "fast"), ("balanced", "fast")):
-        document = _ask("bert-large", "--goal", goal)
+        document = cheapest_document("bert-large", "--goal", goal)
         assert document["rows"][0]["offer_id"] == first
         marked = {row["offer_id"] for row in document["rows"] if row["unbeaten"]}
         assert marked == {"slow", "fast"}
@@ -92,7 +76,7 @@ def test_ways_that_none_beats_are_marked_and_named_also_where_they_are_not_ranke
 
 @pytest.mark.usefixtures("_at_market")
 def test_an_at_least_is_not_among_them_and_beats_none() -> None:
-    document = _ask("bert-large", "--gpu", "RTX4090,A100", "--egress", "1")
+    document = cheapest_document("bert-large", "--gpu", "RTX4090,A100", "--egress", "1")
     # Nobody but acme's hourly ones states a price of egress, and of the 4090's the hours are a
     # lower bound.
     assert document["unbeaten"] == []
@@ -174,7 +158,7 @@ def test_throughput_for_money_time_to_finish_and_stock_stand_side_by_side(tmp_pa
     )
     header = run("cheapest", "batch.toml", "-o", "wide").lines[2].split()
     assert {"STOCK", "DONE", "PER"} <= set(header)
-    rows = {row["offer_id"]: row for row in _ask("batch.toml", "--all")["rows"]}
+    rows = {row["offer_id"]: row for row in cheapest_document("batch.toml", "--all")["rows"]}
     slow = rows["slow"]
     assert (slow["work_per_usd"], slow["work_unit"], slow["done_hours"]) == (50, "jobs", 12)
     assert slow["availability"] == "unknown"
@@ -182,7 +166,7 @@ def test_throughput_for_money_time_to_finish_and_stock_stand_side_by_side(tmp_pa
 
 @pytest.mark.usefixtures("_at_three")
 def test_a_deadline_leaves_out_what_would_be_late() -> None:
-    document = _ask("bert-large", "--deadline", "6", "--setup", "1")
+    document = cheapest_document("bert-large", "--deadline", "6", "--setup", "1")
     assert {row["offer_id"] for row in document["rows"]} == {"fast", "dear"}
     assert document["excluded"] == {"over the job's deadline": 2}
     assert document["job"]["limits"]["deadline_hours"] == "6"

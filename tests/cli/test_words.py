@@ -2,42 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.cheapest_market import polls
-from tests.cli.harness import by_id, filled, run
-from tests.support.pg import TestServer
-
-
-@pytest.fixture(scope="module")
-def market(database_server: TestServer) -> Iterator[str]:
-    with filled(
-        database_server,
-        *polls(),
-    ) as url:
-        yield url
-
-
-@pytest.fixture
-def _at_market(market: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GPUCOST_DATABASE_URL", market)
-
-
-def _ask(*argv: str) -> dict[str, Any]:
-    answer = run("cheapest", *argv, "-o", "json")
-    assert answer.code == 0, answer.err
-    document: dict[str, Any] = answer.json()
-    return document
+from tests.cli.harness import by_id, cheapest_document, run
 
 
 @pytest.mark.usefixtures("_at_market")
 def test_a_break_even_against_a_lower_bound_is_only_a_bound() -> None:
     def ask(pair: str) -> tuple[dict[str, Any], str]:
-        document = _ask("bert-large", "--compare", pair)
+        document = cheapest_document("bert-large", "--compare", pair)
         [said] = [line for line in document["remarks"] if line.startswith("Break-even")]
         return document["comparison"], said
 
@@ -60,7 +36,9 @@ def test_a_break_even_against_a_lower_bound_is_only_a_bound() -> None:
 
 @pytest.mark.usefixtures("_at_market")
 def test_a_break_even_of_a_bill_with_an_unknown_part_is_not_known() -> None:
-    document = _ask("bert-large", "--egress", "50", "--provider", "hub,acme", "--gpu", "H100,A100")
+    document = cheapest_document(
+        "bert-large", "--egress", "50", "--provider", "hub,acme", "--gpu", "H100,A100"
+    )
     found = document["comparison"]
     assert found["break_even_usd_per_machine_hour"] is None
     assert (found["break_even_bound"], found["break_even_unknown"]) == (None, True)
@@ -74,14 +52,14 @@ def test_a_break_even_of_a_bill_with_an_unknown_part_is_not_known() -> None:
 @pytest.mark.usefixtures("_at_market")
 def test_a_percentage_of_a_lower_bound_says_at_least(tmp_path: Path) -> None:
     # 4 h x 2.80 = 11.20 against 48 h x 0.55 = 26.40: 2.357 times as much, or more.
-    answer = _ask("bert-large", "--gpu", "H100,RTX4090")["answer"]
+    answer = cheapest_document("bert-large", "--gpu", "H100,RTX4090")["answer"]
     assert answer.endswith("; next GPU RTX4090-24GB at least +136 %.")
     # Where the leader is itself a lower bound, no share of it means anything.
     job = tmp_path / "least.toml"
     job.write_text(
         'name = "least"\n[hours]\nA100 = 12\n[hours.H100]\nhours = 8\nlower_bound = true\n'
     )
-    answer = _ask(str(job), "--market", "on_demand")["answer"]
+    answer = cheapest_document(str(job), "--market", "on_demand")["answer"]
     # 8 h x 2.80, or more, against the 24 h that are the A100's minimum
     assert answer.startswith("least: at least $22.40 on 1 x H100-SXM-80GB at hub")
     assert answer.endswith(
@@ -92,9 +70,9 @@ def test_a_percentage_of_a_lower_bound_says_at_least(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_at_market")
 def test_a_gpu_without_an_offer_or_without_hours_is_named() -> None:
-    document = _ask("--hours", "H100=4,H200=3")
+    document = cheapest_document("--hours", "H100=4,H200=3")
     assert "No offer of H200 is on record that the filters leave." in document["remarks"]
-    document = _ask("bert-large", "--gpu", "H100,L4,4090")
+    document = cheapest_document("bert-large", "--gpu", "H100,L4,4090")
     assert "The job has no hours for L4: give them with --hours L4=..." in document["remarks"]
     assert not any("4090" in line and "No offer" in line for line in document["remarks"])
     lines = run("cheapest", "bert-large", "--gpu", "L4").lines
@@ -103,7 +81,7 @@ def test_a_gpu_without_an_offer_or_without_hours_is_named() -> None:
 
 @pytest.mark.usefixtures("_at_market")
 def test_a_lower_bound_keeps_its_total_and_its_place() -> None:
-    rows = by_id(_ask("bert-large")["rows"])
+    rows = by_id(cheapest_document("bert-large")["rows"])
     assert rows["4090"]["total_usd"] == rows["4090"]["at_least_usd"] == "26.4"
     assert (rows["4090"]["lower_bound"], rows["4090"]["partial"]) == (True, [])
     assert rows["h100x8"]["rank"] > rows["4090"]["rank"]
