@@ -129,8 +129,10 @@ def test_a_price_dated_anew_is_never_of_negative_age(url: str) -> None:
         extras = Extras(valid_as_of=read_on, expires_at=after(900))
         typed = make_offer("typed", "2", source="pricebook", seller="hub", extras=extras)
         record(url, told(hours, "pricebook", typed, every_seconds=24 * HOUR))
-    [row] = ask(1).json()["rows"]
+    [row] = ask(0).json()["rows"]
     assert row["age_seconds"] == 0
+    [row] = ask(1).json()["rows"]  # polled an hour before
+    assert row["age_seconds"] == HOUR
 
 
 def test_a_foreign_price_is_exact_as_told_and_in_usd_at_the_last_rate_of_its_span(url: str) -> None:

@@ -76,9 +76,9 @@ def test_past_moments_are_exact(recorder: Recorder, connection: psycopg.Connecti
         return [o.price_native for o in reads.live_offers(connection, as_of=at(minutes))]
 
     assert [price(m) for m in (-0.01, 0, 0.99, 1, 3.99, 4)] == [[], [1], [1], [2], [2], []]
-    for minutes, end in ((0.5, 1), (2, 4)):
+    for minutes, seen, end in ((0.5, 0, 1), (1, 1, 4), (2, 1, 4)):
         [past] = reads.live_offers(connection, as_of=at(minutes))
-        assert (past.seen_at, past.stale_at) == (at(minutes), at(end))
+        assert (past.seen_at, past.stale_at) == (at(seen), at(end))
         assert (past.availability, past.stock_count) == ("unknown", None)  # not kept in history
         assert past.fallback
 
@@ -89,10 +89,32 @@ def test_typed_prices_keep_their_dates(
     typed = Extras(valid_as_of=at(0).date(), expires_at=at(2.5))
     for minutes, price in ((0, "1"), (1, "2"), (2, "2")):
         recorder.record(make_poll(minutes, [make_offer("a", price, extras=typed)]))
-    for moment, stale_at in ((0.5, 1.0), (1.5, 2.5), (2.7, 2.5)):
+    for moment, seen, stale_at in ((0.5, 0, 1.0), (1.5, 1, 2.5), (2.7, 2, 2.5)):
         [past] = reads.live_offers(connection, as_of=at(moment))
         assert (past.valid_as_of, past.expires_at) == (at(0).date(), at(2.5))
-        assert (past.seen_at, past.stale_at) == (at(moment), at(stale_at))
+        assert (past.seen_at, past.stale_at) == (at(seen), at(stale_at))
+
+
+def test_a_past_price_was_confirmed_by_the_last_complete_poll_before(
+    recorder: Recorder, connection: psycopg.Connection[Any]
+) -> None:
+    recorder.record(make_poll(0, {"a": "1", "b": "1"}))
+    recorder.record(make_poll(1, {"b": "1", "c": "1"}, status="partial"))
+    recorder.record(make_poll(2, {"a": "1", "b": "2"}))
+    recorder.record(make_poll(0.4, {"z": "1"}, source="other"))
+    recorder.record(make_poll(2.5, (), source="other", status="failed"))
+
+    def seen(minutes: float) -> dict[str, float]:
+        found = reads.live_offers(connection, as_of=at(minutes))
+        return {
+            o.native_id: (o.seen_at - at(0)).total_seconds() / 60 for o in found if o.seen_at
+        }
+
+    assert seen(0.3) == {"a": 0, "b": 0}
+    # Of a partial poll it is only known whom it began with.
+    assert seen(1.5) == {"a": 0, "b": 0, "c": 1, "z": 0.4}
+    assert seen(2.7) == {"a": 2, "b": 2, "z": 0.4}
+    assert all(o.confirmed_at == o.seen_at for o in reads.live_offers(connection, as_of=at(2.7)))
 
 
 def test_shelves(recorder: Recorder, connection: psycopg.Connection[Any]) -> None:

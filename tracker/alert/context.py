@@ -122,8 +122,8 @@ def _ask_dict(ask: Ask, selection: str, e: Evaluation, urls: Mapping[int, str]) 
         "lower_bound": ask.lower_bound,
         "basis": str(bill.basis) if bill else None,
         "estimate_version": estimate_version(e.rule) if bill else None,
-        "seen_at": seen_at.isoformat(),
-        "age_seconds": max(0, int((e.at - seen_at).total_seconds())),
+        "seen_at": None if seen_at is None else seen_at.isoformat(),
+        "age_seconds": None if seen_at is None else max(0, int((e.at - seen_at).total_seconds())),
         "source_url": urls.get(o.offer_id),
     }
 

@@ -142,8 +142,9 @@ def takes_part(rule: Rule, offer: StoredOffer) -> bool:
 def stale_since(offer: StoredOffer, max_age: timedelta | None, now: datetime) -> datetime | None:
     """The moment from which the price is too old, if that has come."""
     since = offer.stale_at if is_stale(offer, now) else None
-    if max_age is not None and now - known_at(offer) > max_age:
-        too_old = known_at(offer) + max_age
+    seen_at = known_at(offer) or offer.valid_from
+    if max_age is not None and now - seen_at > max_age:
+        too_old = seen_at + max_age
         since = too_old if since is None else min(since, too_old)
     return since
 
@@ -218,7 +219,7 @@ def believed(asks: Iterable[Ask], among: Sequence[Ask], snapshot: Snapshot) -> l
 
 def _quote(ask: Ask, snapshot: Snapshot) -> Quote[Ask]:
     o = ask.offer
-    confirmed = seen_twice(o.valid_from, o.seen_at, snapshot.interval(o.source))
+    confirmed = seen_twice(o.valid_from, o.confirmed_at, snapshot.interval(o.source))
     return Quote(ask.usd, ask, o.provider, host_of(o.native_id), o.marketplace, confirmed)
 
 
@@ -354,10 +355,10 @@ class _Judge:
 
     def _stale(self, stale: Sequence[Ask], *, alone: bool) -> str:
         offer = min(stale, key=lambda a: a.usd).offer
-        seen = offer.seen_at.strftime("%Y-%m-%d %H:%M UTC")
+        seen = offer.confirmed_at.strftime("%Y-%m-%d %H:%M UTC")
         provider = self._snapshot.providers.get(offer.source)
         since = "has not answered since"
-        if provider and provider.last_ok_at and provider.last_ok_at > offer.seen_at:
+        if provider and provider.last_ok_at and provider.last_ok_at > offer.confirmed_at:
             since = "has given no complete answer since"  # it may be in the part that is missing
         whose = "no other price matches" if alone else "its price would count"
         return f"{self._selection}: {offer.source} {since} {seen}; {whose}"

@@ -187,7 +187,7 @@ def _errors() -> Iterator[None]:
 
 
 def _way(row: Row, now: datetime) -> Way:
-    from tracker.report.filters import known_at
+    from tracker.report.filters import age_of, known_at
     from tracker.report.shapes.rows import ref
 
     offer, bill = row.offer, row.bill
@@ -200,7 +200,7 @@ def _way(row: Row, now: datetime) -> Way:
         high_usd=row.high_usd, price_usd_per_gpu_hour=bill.price.per_gpu(bill.gpu_count).usd,
         price_usd_per_machine_hour=bill.price.usd, runtime_hours=bill.runtime_hours,
         billed_hours=bill.billed_hours, done_hours=row.done_hours, basis=str(bill.basis),
-        seen_at=known_at(offer), age=now - known_at(offer), stale=row.stale,
+        seen_at=known_at(offer), age=age_of(offer, now), stale=row.stale,
     )  # fmt: skip
 
 

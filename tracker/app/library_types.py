@@ -99,8 +99,8 @@ class Way:
     billed_hours: Decimal
     done_hours: Decimal
     basis: str  # what the hours rest on
-    seen_at: datetime
-    age: timedelta
+    seen_at: datetime | None  # None: a price of the past, and nobody knows when
+    age: timedelta | None
     stale: bool
 
 

@@ -58,21 +58,21 @@ def offer_keys(now: datetime) -> dict[str, Key]:
     """What offers sort by, under OFFER_COLUMNS. ``price`` is of a GPU-hour, ``machine`` of an hour
     of the whole machine; ``stock`` begins with what is in stock.
     """
-    from tracker.report.filters import known_at, rented_kind
+    from tracker.report.filters import age_of, rented_kind
 
     keys: tuple[Key, ...] = (
         lambda o: o.gpu_key, lambda o: o.gpu_count, lambda o: o.provider, lambda o: o.region,
         lambda o: o.country, lambda o: o.tier, lambda o: o.market, rented_kind,
         lambda o: from_micro_usd(o.price_micro_usd) / o.gpu_count, lambda o: o.price_micro_usd,
         lambda o: o.vram_gb, lambda o: o.vcpus, lambda o: o.ram_gib, lambda o: o.commitment_hours,
-        lambda o: now - known_at(o), lambda o: _STOCK[o.availability],
+        lambda o: age_of(o, now), lambda o: _STOCK[o.availability],
     )  # fmt: skip
     return dict(zip(OFFER_COLUMNS, keys, strict=True))
 
 
 def group_keys(grouping: Grouping, now: datetime) -> dict[str, Key]:
     """What groups sort by: their fields, and GROUP_COLUMNS; ``price`` is the lowest of a group."""
-    from tracker.report.filters import is_stale, known_at
+    from tracker.report.filters import age_of, is_stale
 
     def field(at: int) -> Key:
         return lambda group: group.key[at]
@@ -89,7 +89,7 @@ def group_keys(grouping: Grouping, now: datetime) -> dict[str, Key]:
         lambda group: len(group.offers), lambda group: len({o.provider for o in group.offers}),
         in_stock, lambda group: group.sold_out,
         lambda group: sum(is_stale(o, now) for o in group.offers),
-        lambda group: now - known_at(group.offers[0]) if group.offers else None,
+        lambda group: age_of(group.offers[0], now) if group.offers else None,
     )  # fmt: skip
     fields = {name: field(at) for at, name in enumerate(grouping.fields)}
     return fields | dict(zip(GROUP_COLUMNS, keys, strict=True))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tracker.cli import render, units
 from tracker.domain.kind import KIND_TEXTS
-from tracker.report.filters import known_at, rented_kind
+from tracker.report.filters import age_seconds, rented_kind
 from tracker.report.shapes import goals, words
 from tracker.report.shapes.rows import csv_columns as csv_columns
 from tracker.report.shapes.rows import document as document
@@ -105,7 +105,7 @@ def _cells(r: Row, now: datetime) -> list[str]:
         f"{b.runtime_hours:,.2f}", b.basis, f"{b.billed_hours:,.2f}",
         (">= " if words.open_ended(b) else "") + render.usd(b.at_least_usd),
         goals.UNBEATEN if r.unbeaten else "",
-        age_text(o.valid_as_of, (now - known_at(o)).total_seconds(), stale=r.stale),
+        age_text(o.valid_as_of, age_seconds(o, now), stale=r.stale),
         stock_text(o.availability, o.stock_label),
     ]  # fmt: skip
 
@@ -119,9 +119,12 @@ def _wide_cells(r: Row) -> list[str]:
     ]  # fmt: skip
 
 
-def age_text(valid_as_of: date | None, age_s: float, *, stale: bool) -> str:
-    """How old a price is; for a typed one the day it was read."""
-    text = render.duration(age_s) if valid_as_of is None else valid_as_of.isoformat()
+def age_text(valid_as_of: date | None, age_s: float | None, *, stale: bool) -> str:
+    """How old a price is, a dash where nobody knows; for a typed one the day it was read."""
+    if valid_as_of is not None:
+        text = valid_as_of.isoformat()
+    else:
+        text = render.DASH if age_s is None else render.duration(age_s)
     return f"{text} stale" if stale else text
 
 

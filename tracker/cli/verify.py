@@ -138,7 +138,7 @@ def _verdict(
         held = [q for q in reads.quarantined(connection) if q.offer_key == offer.key]
         return verdict("quarantined", held[0].reason) if held else verdict("vanished")
     now = found[0]
-    if now.seen_at < asked.since:
+    if now.confirmed_at < asked.since:
         return verdict("unchecked", f"the answer of {whom} was incomplete and lacked it")
     bill = bill_now(now, job, app.catalogue, discounts)
     if now.availability == "no" and offer.availability != "no":
@@ -154,7 +154,11 @@ def _of_typed(
     from tracker.store import reads
 
     live = reads.live_offers(connection, providers=[offer.provider])
-    if any(o.gpu_family == offer.gpu_family and o.source == offer.provider and o.seen_at >= since
-           for o in live):  # fmt: skip
+    if any(
+        o.gpu_family == offer.gpu_family
+        and o.source == offer.provider
+        and o.confirmed_at >= since
+        for o in live
+    ):
         return "replaced", f"{offer.provider} has live prices of this GPU now"
     return "unchecked", f"{offer.provider} lists no live price of this GPU"

@@ -155,7 +155,7 @@ def explain_offer(
         raise Ambiguous(f"{reference!r} fits {len(chosen)} offers: {listed}; give more of the id")
     found = chosen[0]
     o = found.offer
-    poll = reads.poll_that_saw(connection, o.source, o.seen_at)
+    poll = reads.poll_that_saw(connection, o.source, o.confirmed_at)
     payloads = archive.payloads_of_poll(connection, poll.id) if poll else []
     fx: dict[str, FxRate] = {}
     if o.fx_rate is not None and o.fx_date is not None:
@@ -306,7 +306,7 @@ def _payload_dict(payload: Payload | None) -> dict[str, Any] | None:
 def _offer_lines(e: Explanation) -> list[str]:
     o = e.found.offer
     state = "live" if e.found.live else "no longer offered"
-    confirmed = f"confirmed {_iso(o.seen_at)}, {state}"
+    confirmed = f"confirmed {_iso(o.confirmed_at)}, {state}"
     if o.valid_as_of is not None:  # polling the file again confirms nothing
         until = f", believed until {_iso(o.expires_at)}" if o.expires_at else ""
         confirmed = f"typed by a person, read on {o.valid_as_of}{until}; not live"

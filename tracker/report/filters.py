@@ -192,13 +192,29 @@ def is_stale(offer: StoredOffer, now: datetime) -> bool:
     return now >= offer.stale_at
 
 
-def known_at(offer: StoredOffer) -> datetime:
+def known_at(offer: StoredOffer) -> datetime | None:
     """The moment the price is known to have held: the last poll that confirmed it, or for a price
-    that a person typed the day it was read (00:00 UTC), however often its file has been polled."""
+    that a person typed the day it was read (00:00 UTC), however often its file has been polled.
+
+    None for a price of the past of which that is not known.
+    """
     if offer.valid_as_of is None:
         return offer.seen_at
+    read_at = datetime.combine(offer.valid_as_of, time.min, UTC)
     # Read as of a past moment, the date may be a later one: that of a price typed once more.
-    return min(offer.seen_at, datetime.combine(offer.valid_as_of, time.min, UTC))
+    return read_at if offer.seen_at is None else min(offer.seen_at, read_at)
+
+
+def age_of(offer: StoredOffer, now: datetime) -> timedelta | None:
+    """How long ago ``known_at`` is, if that is known."""
+    seen_at = known_at(offer)
+    return None if seen_at is None else now - seen_at
+
+
+def age_seconds(offer: StoredOffer, now: datetime) -> int | None:
+    """The same in whole seconds."""
+    age = age_of(offer, now)
+    return None if age is None else int(age.total_seconds())
 
 
 def rented_kind(offer: StoredOffer) -> RentedKind:
@@ -237,10 +253,15 @@ def _checks(f: Filters, catalogue: Catalogue, now: datetime, live: frozenset[She
     checks.append(lambda o: _replaced(o) if (o.provider, o.market) in live else None)
     if f.max_age is not None:
         oldest = now - f.max_age
-        checks.append(lambda o: "older than asked for" if known_at(o) < oldest else None)
+        checks.append(lambda o: "older than asked for" if _older(o, oldest) else None)
     if not f.include_stale:
         checks.append(lambda o: STALE if is_stale(o, now) else None)
     return checks
+
+
+def _older(o: StoredOffer, oldest: datetime) -> bool:
+    seen_at = known_at(o)
+    return seen_at is None or seen_at < oldest
 
 
 def _replaced(o: StoredOffer) -> str | None:

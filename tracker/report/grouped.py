@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracker.domain.money import from_micro_usd
-from tracker.report.filters import is_stale, known_at, rented_kind, select
+from tracker.report.filters import age_seconds, is_stale, rented_kind, select
 from tracker.report.shapes.rows import ref
 from tracker.report.shapes.texts import quantity, usd_text
 
@@ -186,5 +186,5 @@ def _figures(group: Group, now: datetime) -> dict[str, Any]:
             for name, value in zip(names, prices, strict=True)
         },
         "cheapest_offer": ref(offers[0].key),
-        "age_seconds": int((now - known_at(offers[0])).total_seconds()),
+        "age_seconds": age_seconds(offers[0], now),
     }

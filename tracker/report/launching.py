@@ -271,9 +271,11 @@ def _comments(asked: Asked, command: str) -> Iterator[str]:
         f"{str(offer.market).replace('_', ' ')}, {offer.tier}; offer {ref(offer.key)}"
     )
     stale = ", stale" if asked.row.stale else ""
+    seen_at = known_at(offer)
+    seen = "nobody knows when" if seen_at is None else texts.iso(seen_at)
     yield _comment(
         f"{words.total(bill)} for the job, {texts.usd(bill.price.usd, 4)} an hour for a machine; "
-        f"seen {texts.iso(known_at(offer))}{stale}; hours: {bill.basis}"
+        f"seen {seen}{stale}; hours: {bill.basis}"
     )
     yield "# gpucost launches nothing: check it, then run it yourself."
     if command:

@@ -15,6 +15,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any, NamedTuple
 
+from tracker.store import past_seen
 from tracker.store.rows import in_batches
 from tracker.store.status import (
     database_size,
@@ -87,7 +88,8 @@ def live_offers(
 
     None means no constraint. ``providers`` are sellers, ``kinds`` those of ``live_kinds``. As of a
     past moment the intervals are exact and half-open; a price that was not confirmed for longer
-    than its ttl is absent there, one that had expired is stale.
+    than its ttl is absent there, one that had expired is stale, and one that was confirmed again
+    nobody knows when has no ``seen_at``.
     """
     sellers = sellers_by_id(connection)
     where, values = _where(sellers, gpu_keys, providers, markets)
@@ -100,7 +102,8 @@ def live_offers(
     values["as_of"] = as_of
     closed = _stream(connection, PAST_CLOSED_SQL + where, values)
     still_open = _stream(connection, PAST_OPEN_SQL + where, values)
-    return to_offers(chain(closed, still_open), sellers, _past_times(as_of))
+    offers = to_offers(chain(closed, still_open), sellers, _past_times(as_of))
+    return past_seen.seen(connection, offers, sellers, as_of)
 
 
 class Kind(NamedTuple):

@@ -25,7 +25,8 @@ class StoredOffer(NamedTuple):
     when the price was last confirmed, ``stale_at`` the moment from which it is not known any more.
     ``marketplace`` and ``default_tiers`` are the seller's (the source's for a seller never polled).
     Read as of a past moment, what is not kept in history (availability, stock, network…) is None
-    or unknown, and ``seen_at`` is that moment; the rate, the date of a typed price and its expiry
+    or unknown, and ``seen_at`` is the last confirmation before it, None where nobody knows when
+    that was (``tracker/store/past_seen.py``); the rate, the date of a typed price and its expiry
     are those of the last poll that confirmed that price.
     """
 
@@ -80,8 +81,14 @@ class StoredOffer(NamedTuple):
     source: str
     marketplace: bool
     default_tiers: tuple[str, ...]
-    seen_at: datetime
+    seen_at: datetime | None
     stale_at: datetime
+
+    @property
+    def confirmed_at(self) -> datetime:
+        """The last moment at which the price is known to have been confirmed: ``seen_at``, else
+        the beginning of the price."""
+        return self.seen_at or self.valid_from
 
 
 _FIELDS = StoredOffer._fields

@@ -23,7 +23,7 @@ from mcp.server.stdio import stdio_server
 from tracker import __version__
 from tracker.app.answers import QUESTIONS, Answers, Question
 from tracker.app.asked import MAX_TEXT, BadQuestion, Parameter
-from tracker.report.filters import known_at
+from tracker.report.filters import age_seconds
 from tracker.report.shapes import estimated, texts
 from tracker.web.api.problems import refusal
 from tracker.web.api.views import VIEWS, View
@@ -203,7 +203,7 @@ def _estimate(answers: Answers, question: Question) -> View:
         {"age_seconds": None, "price_source": None}
         if on.row is None
         else {
-            "age_seconds": int((question.now - known_at(on.row.offer)).total_seconds()),
+            "age_seconds": age_seconds(on.row.offer, question.now),
             "price_source": on.row.offer.source,
         }
         for on in report.found

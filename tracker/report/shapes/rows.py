@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tracker.domain.break_even import break_even_is_unknown
 from tracker.domain.money import from_micro_usd
 from tracker.domain.terms import OWN
-from tracker.report.filters import known_at, rented_kind
+from tracker.report.filters import age_seconds, known_at, rented_kind
 from tracker.report.shapes import goals, texts, units, words
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def row(r: Row, now: datetime) -> dict[str, Any]:
         **_interruptions(r),
         **units.values(r),
         "lower_bound": b.lower_bound,
-        "age_seconds": int((now - known_at(o)).total_seconds()),
+        "age_seconds": age_seconds(o, now),
         "seen_at": known_at(o),
         "stale": r.stale,
         "valid_as_of": o.valid_as_of,
@@ -207,7 +207,7 @@ def offer_row(o: Any, now: datetime, stale: bool) -> dict[str, Any]:
         "tier": o.tier, "market": o.market,
         "price_usd_per_gpu_hour": texts.usd_text(machine / Decimal(o.gpu_count)),
         "price_usd_per_machine_hour": texts.usd_text(machine),
-        "vram_gb": o.vram_gb, "age_seconds": int((now - known_at(o)).total_seconds()),
+        "vram_gb": o.vram_gb, "age_seconds": age_seconds(o, now),
         "stale": stale, "availability": o.availability,
         **_kind(o),
     }  # fmt: skip

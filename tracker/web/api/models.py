@@ -84,8 +84,8 @@ class Row(Shape):
     unbeaten: bool
     estimate_version: str | None
     lower_bound: bool
-    age_seconds: int
-    seen_at: Moment
+    age_seconds: int | None = Field(description="Null: a price of the past, nobody knows of when.")
+    seen_at: Moment | None
     stale: bool
     valid_as_of: str | None
     availability: str

@@ -30,13 +30,13 @@ class Offer(BaseModel):
     price_usd_per_gpu_hour: Usd
     price_usd_per_machine_hour: Usd
     vram_gb: Number | None
-    age_seconds: int
+    age_seconds: int | None = Field(description="Null: a price of the past, nobody knows of when.")
     stale: bool
     availability: str
     kind: str = Field(description="What is rented: slice, gpu, gpus, machine or cluster.")
     list_price: bool = Field(description="Nobody says whether anything is to be had at it.")
     native_id: str
-    seen_at: Moment
+    seen_at: Moment | None
 
 
 class OfferGroup(Shape):

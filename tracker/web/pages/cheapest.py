@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracker.app.answers import Question
 from tracker.domain.pareto import Goal
-from tracker.report.filters import STALE, known_at, nothing_left
+from tracker.report.filters import STALE, age_of, age_seconds, nothing_left
 from tracker.report.shapes import goals, texts, words
 from tracker.report.shapes.rows import ref
 from tracker.report.shapes.units import lines as unit_lines
@@ -110,7 +110,7 @@ def _columns(now: datetime) -> list[Column]:
         Column("gpus", "GPUs", lambda r: r.offer.gpu_count * r.bill.machines, number=True),
         Column("price", "$/GPU-h", lambda r: r.bill.price.usd / r.bill.gpu_count, number=True),
         Column("hours", "Hours", lambda r: r.bill.runtime_hours, number=True),
-        Column("age", "Age", lambda r: now - known_at(r.offer), number=True),
+        Column("age", "Age", lambda r: age_of(r.offer, now), number=True),
         Column("stock", "Stock", lambda r: _STOCK[r.offer.availability]),
         Column("memory", "Memory", lambda r: r.offer.vram_gb, number=True),
         Column("bill", "Bill"),
@@ -153,7 +153,7 @@ def _shown(row: Row, now: datetime, fit: str) -> Shown:
         + ("*" if row.discount_percent else ""),
         hours=("≥ " if b.lower_bound else "") + _hours(b.runtime_hours), basis=str(b.basis),
         usd=("≥ " if words.open_ended(b) else "") + texts.usd(b.at_least_usd), band=band,
-        age=_age(o.valid_as_of, (now - known_at(o)).total_seconds()), stale=row.stale,
+        age=_age(o.valid_as_of, age_seconds(o, now)), stale=row.stale,
         stock={"yes": o.stock_label or "yes", "no": "none"}.get(o.availability, texts.DASH),
         fit=fit, offer=ref(o.key), bill=list(_bill(row)), notes=list(_notes(row)),
     )  # fmt: skip
@@ -163,9 +163,11 @@ def _hours(value: Decimal) -> str:
     return f"{value:,.2f}"
 
 
-def _age(valid_as_of: date | None, age_s: float) -> str:
-    """How old a price is; for a typed one the day it was read."""
-    return texts.duration(age_s) if valid_as_of is None else f"read {valid_as_of.isoformat()}"
+def _age(valid_as_of: date | None, age_s: float | None) -> str:
+    """How old a price is, a dash where nobody knows; for a typed one the day it was read."""
+    if valid_as_of is not None:
+        return f"read {valid_as_of.isoformat()}"
+    return texts.DASH if age_s is None else texts.duration(age_s)
 
 
 def _bill(row: Row) -> Iterator[tuple[str, str, str]]:
