@@ -12,7 +12,8 @@ from tracker.http.cache import CachedResponse, ResponseCache
 from tracker.http.limits import Clock, Limits, Stats, SystemClock
 
 if TYPE_CHECKING:
-    from tracker.http.client import Client, user_agent
+    from tracker.http.client import Client
+    from tracker.http.connection import user_agent
     from tracker.http.factory import make_client, make_gate
     from tracker.http.gate import HostGate
 
@@ -35,7 +36,7 @@ _HOMES = {
     "HostGate": "gate",
     "make_client": "factory",
     "make_gate": "factory",
-    "user_agent": "client",
+    "user_agent": "connection",
 }
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import logging
 import random
-import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -17,11 +15,11 @@ from typing import Any, cast
 
 import httpx
 
-from tracker import __version__
 from tracker.http import archive, guard
 from tracker.http.body import LineFilter, pieces, read_head, read_whole
 from tracker.http.cache import NOT_MODIFIED_HEADER, CachedResponse, ResponseCache, cache_key
 from tracker.http.conditional import look_up, remember, storable
+from tracker.http.connection import let_go, make_http, user_agent
 from tracker.http.errors import translate
 from tracker.http.gate import HostGate
 from tracker.http.limits import ERROR_HEAD_BYTES, Clock, Limits, Stats, SystemClock
@@ -45,17 +43,6 @@ _SAFE_ELSEWHERE = frozenset(
 )
 
 Body = AsyncGenerator[bytes, None]
-
-
-@functools.cache
-def _tls() -> ssl.SSLContext:
-    # Loading the certificates costs tens of milliseconds: once a process, not once a provider.
-    return httpx.create_ssl_context()
-
-
-def user_agent(contact: str | None = None) -> str:
-    """``gpucost/<version> (+<contact>)``: some providers block requests that do not say whose."""
-    return f"gpucost/{__version__} (+{contact})" if contact else f"gpucost/{__version__}"
 
 
 DEFAULT_USER_AGENT = user_agent()
@@ -120,22 +107,7 @@ class Client:
         self._rng = rng or random.Random()  # noqa: S311 (jitter)
         self._misses: dict[str, list[str]] = {}  # attempts in a row that did not reach a host
         self._ends_at = None if deadline_s is None else self._clock.monotonic() + deadline_s
-        self._http = httpx.AsyncClient(
-            headers={"user-agent": user_agent, "accept-encoding": "gzip"},
-            timeout=httpx.Timeout(
-                connect=self._limits.connect_s,
-                read=self._limits.read_s,
-                write=self._limits.write_s,
-                pool=self._limits.pool_s,
-            ),
-            follow_redirects=False,
-            verify=_tls(),
-            transport=transport,
-        )
-        # httpx logs whole URLs, keys included, at level info.
-        for name in ("httpx", "httpcore"):
-            if logging.getLogger(name).getEffectiveLevel() < logging.WARNING:
-                logging.getLogger(name).setLevel(logging.WARNING)
+        self._http = make_http(user_agent, self._limits, transport)
 
     async def __aenter__(self) -> Client:
         return self
@@ -347,7 +319,7 @@ class Client:
             try:
                 return await self._answer(ask, response, headers, cached)
             finally:
-                await response.aclose()
+                await let_go(response)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             raise translate(error, self._limits) from None
 

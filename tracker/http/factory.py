@@ -8,7 +8,8 @@ from typing import Any
 from pydantic import SecretStr
 
 from tracker.http.cache import ResponseCache
-from tracker.http.client import Client, user_agent
+from tracker.http.client import Client
+from tracker.http.connection import user_agent
 from tracker.http.gate import HostGate
 from tracker.http.limits import Limits
 from tracker.provider import Provider, ProviderConfig

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import ipaddress
 import socket
 import ssl
@@ -21,7 +20,8 @@ from urllib.parse import urlsplit
 import httpx
 
 from tracker.http.body import read_head
-from tracker.http.client import user_agent
+from tracker.http.connection import let_go, user_agent
+from tracker.http.connection import tls as our_tls
 from tracker.http.errors import translate
 from tracker.http.guard import host_of, is_public, lowered
 from tracker.http.limits import ERROR_HEAD_BYTES, Limits
@@ -139,7 +139,7 @@ async def _post(
         connect=limits.connect_s, read=limits.read_s, write=limits.write_s, pool=limits.connect_s
     )
     async with httpx.AsyncClient(
-        verify=tls or _tls(), timeout=timeout, follow_redirects=False, trust_env=False
+        verify=tls or our_tls(), timeout=timeout, follow_redirects=False, trust_env=False
     ) as client:
         for address in addresses:
             request = client.build_request(
@@ -161,7 +161,7 @@ async def _post(
             try:
                 return await _reply(response, now)
             finally:
-                await response.aclose()
+                await let_go(response)
     raise Retryable("cannot connect")
 
 
@@ -174,9 +174,3 @@ async def _reply(response: httpx.Response, now: datetime) -> Reply:
     with contextlib.suppress(httpx.HTTPError):  # the status has said enough
         head = await read_head(stream, headers, ERROR_HEAD_BYTES)
     return Reply(status, head, len(head) >= ERROR_HEAD_BYTES, retry_after_s(headers, now))
-
-
-@functools.cache
-def _tls() -> ssl.SSLContext:
-    # Loading the certificates costs tens of milliseconds.
-    return httpx.create_ssl_context()

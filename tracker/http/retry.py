@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import random
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
+from tenacity import AsyncRetrying, RetryCallState
 
 from tracker.http.limits import Clock, Limits
 from tracker.provider import FetchError
 
 T = TypeVar("T")
+E = TypeVar("E", bound=BaseException)
 
 RETRIED_STATUSES = frozenset({429, 502, 503, 504})
 
@@ -25,6 +28,16 @@ class Retryable(FetchError):
 
 class Unreachable(Retryable):
     """No connection to the host at all."""
+
+
+def bare(error: E) -> E:
+    """*error* without what led to it, for an error that is kept or raised again elsewhere.
+
+    Traceback and context hold the frames of the whole request, "from None" or not: its connection,
+    its answer, and often the error itself. What then waits for the cycle collector is megabytes.
+    """
+    error.__context__ = error.__cause__ = None
+    return error.with_traceback(None)
 
 
 def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
@@ -84,7 +97,7 @@ async def with_retries(
     """
 
     def wait(state: RetryCallState) -> float:
-        error = state.outcome.exception() if state.outcome else None
+        error = _failure(state)
         asked = error.retry_after_s if isinstance(error, FetchError) else None
         return max(asked or 0.0, backoff_s(state.attempt_number, limits, rng))
 
@@ -92,16 +105,44 @@ async def with_retries(
         bound = min(limits.max_retry_after_s, remaining_s())
         return state.attempt_number >= limits.attempts or state.upcoming_sleep > bound
 
+    async def attempt() -> T | _Failed:
+        try:
+            return await once()
+        except FetchError as error:
+            return _Failed(bare(error))
+        except (Exception, asyncio.CancelledError) as error:
+            return _Failed(error)
+
     retrying = AsyncRetrying(
-        retry=retry_if_exception_type(Retryable),
+        retry=lambda state: isinstance(_failure(state), Retryable),
         wait=wait,
         stop=stop,
         sleep=clock.sleep,
         before_sleep=lambda _: on_retry(),
-        reraise=True,
+        retry_error_callback=lambda state: state.outcome and state.outcome.result(),
     )
+    try:
+        ended: T | _Failed = await retrying(attempt)
+    finally:
+        retrying.iter_state.reset()  # its own methods, by which it holds itself
+    if not isinstance(ended, _Failed):
+        return ended
+    try:
+        raise ended.error
+    finally:
+        del ended  # the error holds this frame, which must not hold the error
 
-    async def attempt() -> T:  # tenacity awaits only what is written as a coroutine function
-        return await once()
 
-    return await retrying(attempt)
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """A failed attempt as tenacity sees it: a result.
+
+    Of an exception it keeps the frames, which keep its own state, which keeps the exception.
+    """
+
+    error: BaseException
+
+
+def _failure(state: RetryCallState) -> BaseException | None:
+    ended = state.outcome.result() if state.outcome else None
+    return ended.error if isinstance(ended, _Failed) else None
