@@ -180,6 +180,15 @@ def test_a_service_is_estimated_with_the_range_of_its_gpus(site: Pages) -> None:
     assert re.search(r"730\.00 \d+ to \d+ GPUs", row[3])
 
 
+def test_a_model_may_be_a_count_of_parameters_as_in_a_job_file(site: Pages) -> None:
+    found = page(f"{site.url}/estimate?model=7B&method=lora&tokens=50M&gpu=H100-SXM-80GB")
+    assert 'model = { params = "7B" }' in text(found, "#keep ~ pre")
+    assert columns(found, '[aria-label="Hours on each GPU"]')[0][0] == "H100-SXM-80GB"
+    for size in ("6.7b", "7000000000", "350+M"):
+        found = page(f"{site.url}/estimate?model={size}&method=qlora&tokens=1M&gpu=H100-SXM-80GB")
+        assert columns(found, '[aria-label="Hours on each GPU"]')
+
+
 def test_a_described_job_is_estimated_and_can_be_kept(site: Pages) -> None:
     found = page(
         f"{site.url}/estimate?model=Llama+3.1+8B&method=qlora&tokens=50M&gpu=H100-SXM-80GB,4090"
@@ -224,6 +233,8 @@ def test_providers_and_alerts(site: Pages) -> None:
         ("/break-even?job=bert-large&left=H100&right=H100", "may be the same GPU"),
         ("/estimate?model=/etc/passwd.json&tokens=1M", "name a model"),
         ("/estimate?model=No+Such+Model&tokens=50M", "unknown model"),
+        ("/estimate?model=7&tokens=50M", "7 parameters cannot be meant"),
+        ("/estimate?model=7.1.2B&tokens=50M", "is not a count such as 5000"),
         ("/estimate?model=Llama+3.1+8B&method=lora&requests=5", "no meaning for lora"),
         ("/estimate?model=Llama+3.1+8B&tokens=50M%22%0A", "tokens"),
         ("/estimate?model=Llama+3.1+8B&job=bert-large", "not both"),

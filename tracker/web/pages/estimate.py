@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,6 +36,7 @@ _LABELS = {
     "seq_len": "Sequence, tokens", "batch": "Batch", "input_tokens": "Tokens in, a request",
     "output_tokens": "Tokens out, a request", "requests": "Requests",
 }  # fmt: skip
+_COUNT = re.compile(r"[0-9][0-9.,]* *[kmgbt]?", re.IGNORECASE)
 _PRECISIONS = ("bf16", "fp16", "fp8", "int8", "int4", "tf32", "fp32")
 OWN = dict.fromkeys(_LABELS, "") | sorting.OWN
 
@@ -114,7 +116,7 @@ def _job_file(address: Address) -> str:
             raise BadQuestion(name, f"is no text of at most {MAX_TEXT} characters")
     model, method = own.get("model"), own.get("method", "lora")
     if not model:
-        raise BadQuestion("model", "name one, such as Llama 3.1 8B")
+        raise BadQuestion("model", "name one, such as Llama 3.1 8B, or say its size, such as 7B")
     if model.lower().endswith(".json"):  # a file of this machine, which no page reads
         raise BadQuestion("model", "name a model; a config.json goes with gpucost estimate FILE")
     if method not in _METHODS:
@@ -122,7 +124,7 @@ def _job_file(address: Address) -> str:
     kind, takes = _METHODS[method]
     own = {"seq_len": "2048", **own} if kind != "inference" else own
     lines = ['name = "described"', f"title = {_text(f'{model}, {method}')}", "", "[workload]",
-             f'kind = "{kind}"', f"model = {_text(model)}"]  # fmt: skip
+             f'kind = "{kind}"', f"model = {_model(model)}"]  # fmt: skip
     for name, text in own.items():
         if name in ("model", "method"):
             continue
@@ -137,6 +139,11 @@ def _job_file(address: Address) -> str:
     if kind == "finetune":
         lines.append(f'method = "{method}"')
     return "\n".join(lines) + "\n"
+
+
+def _model(text: str) -> str:
+    """A model's name, or how many parameters it has, as a job file has the one and the other."""
+    return f"{{ params = {_text(text)} }}" if _COUNT.fullmatch(text) else _text(text)
 
 
 def _text(text: str) -> str:
