@@ -119,9 +119,9 @@ class MailChannel:
 
     def _send(self, mail: EmailMessage, used: list[smtplib.SMTP]) -> None:
         server = self._server
-        context = ssl.create_default_context(cafile=server.ca_file)
         connection: smtplib.SMTP
         if server.security == "tls":
+            context = ssl.create_default_context(cafile=server.ca_file)
             connection = smtplib.SMTP_SSL(timeout=self._step_timeout_s, context=context)
         else:
             connection = smtplib.SMTP(timeout=self._step_timeout_s)
@@ -133,6 +133,7 @@ class MailChannel:
             if code != 220:
                 raise smtplib.SMTPConnectError(code, said)
             if server.security == "starttls":
+                context = ssl.create_default_context(cafile=server.ca_file)
                 connection.starttls(context=context)
             if server.username is not None:
                 password = server.password.get_secret_value() if server.password else ""

@@ -27,24 +27,24 @@ class Hand:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
 
-        def finish(error: BaseException | None) -> None:
-            if done.done():  # nobody waits any more
-                return
-            if error is None:
+        # Not by the future: it would hold the error, whose traceback holds this frame, and so it.
+        failed: list[Exception] = []
+
+        def finish() -> None:
+            if not done.done():  # else nobody waits any more
                 done.set_result(None)
-            else:
-                done.set_exception(error)
 
         def work() -> None:
-            error: BaseException | None = None
             try:
                 call()
-            except Exception as raised:
-                error = raised
+            except Exception as error:
+                failed.append(error)
             self._busy = False
             with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-                loop.call_soon_threadsafe(finish, error)
+                loop.call_soon_threadsafe(finish)
 
         self._busy = True
         threading.Thread(target=work, name="gpucost-notify", daemon=True).start()
         await done
+        if failed:
+            raise failed.pop()
