@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, tzinfo
+from decimal import Decimal
 from typing import Any
 
 from tracker.cli import render
@@ -95,7 +96,11 @@ def _figure_cells(told: Told, group: Group) -> list[str]:
 def _buckets(told: Told, options: dict[str, Any], zone: tzinfo, *, wide: bool) -> None:
     bucket = options["window"].bucket
     columns = [render.Column(f"FROM ({options['window'].zone_name})")]
-    columns += [render.Column(group.name, right=True) for group in told.groups]
+    places = _in_order_of_interest(told)
+    columns += [
+        render.Column(group.name, place and place + 1, right=True)
+        for group, place in zip(told.groups, places, strict=True)
+    ]
     columns += [render.Column("CHEAPEST"), render.Column("AT", 1)]
     rows = []
     for place, overall in enumerate(told.overall.points):
@@ -107,6 +112,19 @@ def _buckets(told: Told, options: dict[str, Any], zone: tzinfo, *, wide: bool) -
             best.offer.provider if best else render.DASH,
         ])  # fmt: skip
     render.print_table(columns, rows, wide=wide)
+
+
+def _in_order_of_interest(told: Told) -> list[int]:
+    """The place of each group: where a terminal has no room for all, who was never the cheapest
+    goes first."""
+
+    def order(at: int) -> tuple[bool, Decimal, Decimal]:
+        group = told.groups[at]
+        low = group.statistics.low if group.statistics else Decimal("Infinity")
+        return group.statistics is None, -(told.shares.alone(group.name) or Decimal(0)), low
+
+    ranked = sorted(range(len(told.groups)), key=order)
+    return [ranked.index(at) for at in range(len(told.groups))]
 
 
 def _cell(point: Point) -> str:

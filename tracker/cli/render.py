@@ -179,12 +179,18 @@ def say(text: str = "", indent: int = 0) -> None:
     """A line on stdout, set in by *indent*; on a terminal, broken between words."""
     text, width = " " * indent + visible(text), terminal_width()
     if width is not None and len(text) > width:
-        import textwrap
-
-        further = " " * indent
-        lines = textwrap.wrap(text, width, subsequent_indent=further, break_on_hyphens=False)
-        text = "\n".join(lines)
+        text = "\n".join(_broken(text, width, " " * indent))
     click.echo(text.rstrip())
+
+
+def _broken(text: str, width: int, further: str) -> list[str]:
+    """*text* in lines; a number and what it is of stay on one."""
+    import re
+    import textwrap
+
+    together = re.sub(r"(?<=[0-9]) (?=[%A-Za-z])", "\xa0", text)
+    lines = textwrap.wrap(together, width, subsequent_indent=further, break_on_hyphens=False)
+    return [line.replace("\xa0", " ") for line in lines]
 
 
 @contextmanager

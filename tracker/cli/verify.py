@@ -155,9 +155,7 @@ def _of_typed(
 
     live = reads.live_offers(connection, providers=[offer.provider])
     if any(
-        o.gpu_family == offer.gpu_family
-        and o.source == offer.provider
-        and o.confirmed_at >= since
+        o.gpu_family == offer.gpu_family and o.source == offer.provider and o.confirmed_at >= since
         for o in live
     ):
         return "replaced", f"{offer.provider} has live prices of this GPU now"

@@ -194,10 +194,17 @@ def _of_now(answer: Told) -> Iterator[str]:
 
 
 def length_text(length: timedelta) -> str:
-    """A length of time in days, or hours below two of them."""
+    """A length of time in days, or hours below two of them, or minutes or seconds below one of
+    those: only no time at all is 0."""
     if length >= 2 * _DAY:
         return f"{plain(Decimal(length // timedelta(hours=1)) / 24, 1)} days"
-    return f"{plain(Decimal(length // timedelta(minutes=1)) / 60, 1)} h"
+    if length >= timedelta(hours=1):
+        return f"{plain(Decimal(length // timedelta(minutes=1)) / 60, 1)} h"
+    if not length:
+        return "0 h"
+    if length >= timedelta(minutes=1):
+        return f"{length // timedelta(minutes=1)} min"
+    return f"{-(-length // timedelta(seconds=1))} s"
 
 
 def _usd(value: Decimal | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 from tracker.domain.exact import plain
@@ -18,6 +19,10 @@ COLUMNS = (
     "gpu", "gpus", "provider", "tier", "market", "region", "price_usd_per_gpu_hour", "hours",
     "basis", "offer",
 )  # fmt: skip
+
+
+# Shares of less, as after the very first poll, say nothing that is worth the sentence.
+_WORTH_A_SHARE = timedelta(minutes=1)
 
 
 def groups(told: Told) -> Iterator[Group]:
@@ -135,7 +140,7 @@ def compared_text(told: Told) -> str:
 
 
 def _most_often(told: Told) -> str | None:
-    if not told.shares.compared:
+    if told.shares.compared < _WORTH_A_SHARE:
         return None
     return max(told.shares.of, key=lambda name: told.shares.of[name].alone)
 
