@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -174,6 +175,36 @@ def test_a_file_of_rubbish_is_one_line(folder: Path, body: bytes) -> None:
     done = run(*ASKED)
     assert done.code == 2
     assert "table.csv" in done.complaint
+
+
+@pytest.mark.parametrize("exceptions", ["", '\n[[hold]]\nseller = "aws"\nfor = "25h"\n'])
+def test_hold_takes_the_place_of_what_a_mapping_says(
+    folder: Path, database_url: str, exceptions: str
+) -> None:
+    mapping = folder / "mapping.toml"
+    mapping.write_text(mapping.read_text() + exceptions)
+    assert run(*ASKED, "--hold", "3d").code == 0
+    held = "SELECT DISTINCT valid_to - valid_from FROM price_span"
+    assert rows(database_url, held) == [(timedelta(days=3),)]
+
+
+def test_hold_is_refused_for_an_export_whose_prices_say_their_ends(
+    folder: Path, database_url: str
+) -> None:
+    assert run(*ASKED).code == 0
+    export = str(folder / "history.csv")
+    assert run("export", "history", export, "-o", "csv").code == 0
+    before = rows(database_url, "SELECT count(*) FROM import_run")
+    answer = run("import", "csv", export, "--hold", "3d")
+    assert answer.code == 2
+    assert answer.complaint == (
+        "--hold: an export of gpucost says itself until when each price held"
+    )
+    assert rows(database_url, "SELECT count(*) FROM import_run") == before
+    # Another table without a mapping is first of all not an export.
+    other = folder / "other.csv"
+    other.write_text("a,b\n1,2\n")
+    assert "--hold" not in run("import", "csv", str(other), "--hold", "3d").complaint
 
 
 def test_rows_of_two_prices_are_said_to_be_such(folder: Path) -> None:

@@ -30,7 +30,7 @@ MAX_SHOWN = 12
 @click.option("--since", type=Moment(), help="Only what was observed from then on.")
 @click.option("--until", type=Moment(), help="Only what was observed before then.")
 @click.option("--at", type=Moment(), help="When a catalogue without a date was read.")
-@click.option("--hold", type=Duration(), help="How long an observation holds: 8d.")
+@click.option("--hold", type=Duration(), help="How long an observation holds: 8d; not for exports.")
 @click.option("--name", metavar="NAME", help="Record it as the source import-NAME.")
 @click.option("--dry-run", is_flag=True, help="Read and judge everything, but write nothing.")
 @click.option("-o", "--output", type=click.Choice(("table", "json")), default="table",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -99,7 +99,12 @@ def _table(r: Request) -> Source:
         name = getattr(error, "filename", None) or r.mapping
         raise ImportFailed(f"{name}: {reason}") from None
     mapping = read_mapping(text) if r.mapping else None
-    hold = r.hold or (mapping.hold if mapping else timedelta(days=1))
+    if mapping and r.hold:
+        mapping = replace(mapping, hold=r.hold, holds=())
+    hold = mapping.hold if mapping else timedelta(days=1)
     slug = _slug(r, mapping.name if mapping else "export")
     plan = _plan(r, slug, hold, digest, text, settled=True)
-    return TableFile(plan, path, r.format, mapping, r.now)
+    source = TableFile(plan, path, r.format, mapping, r.now)
+    if r.hold and mapping is None:
+        raise BadSource("--hold: an export of gpucost says itself until when each price held")
+    return source
