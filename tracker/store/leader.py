@@ -120,6 +120,12 @@ class Leadership:
     def release(self) -> None:
         """Stop leading, so that another can at once. Never raises."""
         with self._lock:
+            if self._epoch is not None and self._connection is not None:
+                # A server notices only a moment later that a session has ended.
+                with suppress(Exception):
+                    self._connection.execute(
+                        "SELECT pg_advisory_unlock(%s, %s)", (LOCK_CLASS, LOCK_OBJECT)
+                    )
             self._drop()
 
     def guard(self, cursor: Cursor) -> None:
