@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -13,7 +14,10 @@ import pytest
 from tests.cli.harness import H100, filled, polled, run
 from tests.support.offers import make_offer
 from tests.support.pg import TestServer
+from tracker import data
 from tracker.app import job_names
+
+SHOWN = {"copies", "batch", "prefill", "prompts", "decode", "token", "speed"}
 
 LORA = """name = "mine"
 [workload]
@@ -229,6 +233,35 @@ def test_every_factor_of_a_micro_step_is_a_step() -> None:
     assert "fitted to" in formulas["efficiency"]
     names = [step["name"] for step in entry["steps"]]
     assert names.count("runtime") == 1
+
+
+@pytest.mark.parametrize("gpus", ["H100-SXM-80GB", "L4", "A100-SXM-80GB"])
+@pytest.mark.parametrize(
+    "job", ["llama-3.1-8b-service", "llama-3.1-8b-inference", "llama-3.1-70b-inference"]
+)
+def test_the_rate_of_a_service_follows_from_the_figures_shown(job: str, gpus: str) -> None:
+    """By the formulas of docs/costs.md, with the figures of the table and nothing else."""
+    answer = run("estimate", job, "--gpu", gpus, "--no-prices")
+    if answer.code == 3:
+        pytest.skip(f"{job} runs on no {gpus} alone")
+    workload = tomllib.loads(data.text(f"jobs/{job}.toml"))["workload"]
+    out = workload["output_tokens"]
+    shown: dict[str, Decimal] = {}
+    for line in answer.lines:
+        words = line.split()
+        if line.startswith("  ") and words[0] in SHOWN:
+            shown[words[0]] = Decimal(words[1].replace(",", ""))
+    assert shown.keys() == SHOWN
+    cycle = shown["prompts"] + out * shown["decode"]
+    rate = shown["copies"] * shown["batch"] / cycle
+    assert float(shown["speed"]) == pytest.approx(float(rate), rel=2e-3)
+    token = shown["decode"] + shown["prompts"] / out
+    assert float(shown["token"]) == pytest.approx(float(token), rel=2e-3)
+    # Prompts that are read together start once: no dearer than each alone, and no cheaper than one.
+    assert shown["prefill"] <= shown["prompts"] * Decimal("1.001")
+    assert shown["prompts"] <= shown["batch"] * shown["prefill"] * Decimal("1.001")
+    if limit := workload.get("tpot_seconds"):
+        assert shown["token"] <= Decimal(str(limit))
 
 
 def test_a_check_names_every_mistake_of_a_file(tmp_path: Path) -> None:

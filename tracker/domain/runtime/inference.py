@@ -42,14 +42,16 @@ class InferenceCoefficients:
 class Serving(NamedTuple):
     """Steady state of one copy of the model: ``sequences`` at once on ``gpus`` GPUs.
 
-    ``prefill_seconds`` of one prompt alone, ``step_seconds`` of one token for every sequence,
-    ``token_seconds`` the same with the prompts of others read in between, ``requests_per_second``
-    of the copy.
+    ``prefill_seconds`` of one prompt alone, ``prompts_seconds`` of those of all sequences read
+    together, ``step_seconds`` of one token for every sequence, ``token_seconds`` the same with the
+    prompts of others read in between, ``requests_per_second`` of the copy: sequences /
+    (prompts_seconds + output tokens x step_seconds).
     """
 
     sequences: float
     gpus: int
     prefill_seconds: float
+    prompts_seconds: float
     step_seconds: float
     token_seconds: float
     requests_per_second: float
@@ -179,6 +181,7 @@ def serve(job: Inference, r: Rates, sequences: float) -> Serving:
         sequences=sequences,
         gpus=r.gpus,
         prefill_seconds=r.work + r.fixed,
+        prompts_seconds=prompts,
         step_seconds=step,
         token_seconds=step + prompts / written if written else step,
         requests_per_second=sequences / (prompts + written * step),

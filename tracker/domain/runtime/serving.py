@@ -215,55 +215,22 @@ def _estimate(
     compute: str,
     c: InferenceCoefficients,
 ) -> Estimate:
+    """What *copies* in that *state* come to, with the way there and how sure it is."""
     group = group_of(job)
-    narrow = compute if compute in ("fp8", "fp4", "int8") else "16"
-    of_gpu = calibration.rows("inference", "weights", f"gpu/{gpu.key}")
-    own = min(of_gpu, calibration.rows("inference", "decode", f"gpu/{gpu.key}@{narrow}"))
-    if group == "llm_decode_bs1":
-        own = of_gpu
+    own = _rows_of_own(job, gpu, compute, calibration)
     named = calibration.rows("inference", "prefill", f"stack/{job.stack}") > 0
     band = calibration.speed_band(group, gpu_known=own > 0, stack_known=named)
     hours = job.requests / rate / 3600
     read, written = _speeds(job, state, copies)
-    tokens = job.output_tokens or job.input_tokens
-    size = state.gpus
-    held = serving_memory(job, state.sequences, size)
-    notes = []
-    if size * copies < gpus:
-        notes.append(f"{gpus - size * copies} of {gpus} GPUs are left over")
-    if not (job.layer_split or job.model.divides_among(size)):
-        notes.append(
-            f"{size} GPUs do not divide the {job.model.heads} heads evenly: where the software "
-            "insists on it, divide the layers instead, which may be slower"
-        )
-    if job.model.guessed:
-        notes.append("the shape of the model is made up from its number of parameters")
+    held = serving_memory(job, state.sequences, state.gpus)
     fitted = f"fitted to {own} rows of {gpu.key}" if own else "fitted to rows of other GPUs"
     steps = (
         Step("model", f"parameters of {job.model.name}", job.model.params, "parameters"),
         Step("precision", f"{compute} of {gpu.key}, dense peak", peak, "TFLOPS"),
         Step("VRAM", "weights, KV cache and workspace per GPU", held.total, "GiB"),
-        Step(
-            "copies",
-            f"of the model, {size} {'GPU' if size == 1 else 'GPUs'} each",
-            copies,
-            "copies",
-        ),
-        Step("batch", "sequences at once in a copy", state.sequences, "sequences"),
-        Step("efficiency", f"of the peak, reading prompts: {fitted}", c.prefill, "of 1"),
-        Step("", f"of the peak, writing tokens: {fitted}", c.decode, "of 1"),
-        Step("", f"of the bandwidth, reading weights: {fitted}", c.weights, "of 1"),
-        Step("", f"of the bandwidth, reading the cache: {fitted}", c.cache, "of 1"),
-        Step(
-            "prefill",
-            "2 N x prompt / compute / efficiency, and its start",
-            state.prefill_seconds,
-            "s/prompt",
-        ),
-        Step(
-            "decode", "weights and cache / bandwidth + 2 N / compute", state.step_seconds, "s/token"
-        ),
-        Step("speed", "requests of all copies", rate, "requests/s"),
+        *_steps_of_copies(state, copies),
+        *_steps_of_efficiency(c, fitted),
+        *_steps_of_speed(job, state, rate),
         Step("runtime", "requests / speed", hours, "hours"),
     )
     return Estimate(
@@ -272,7 +239,7 @@ def _estimate(
         hours=hours,
         low=hours / band,
         high=hours * band,
-        per_second=rate * tokens,
+        per_second=rate * (job.output_tokens or job.input_tokens),
         unit="output tokens/s" if job.output_tokens else "input tokens/s",
         bound=state.bound,
         memory=held,
@@ -282,9 +249,68 @@ def _estimate(
         calibrated=own > 0,
         rows=own,
         version=calibration.version,
-        notes=tuple(notes),
+        notes=tuple(_notes(job, gpus, state.gpus, copies)),
         input_per_second=read,
         output_per_second=written,
         copies=copies,
-        copy_gpus=size,
+        copy_gpus=state.gpus,
     )
+
+
+def _rows_of_own(job: Inference, gpu: Figures, compute: str, calibration: Calibration) -> int:
+    """The measurements of this very GPU behind the efficiencies that decide; 0: none."""
+    of_gpu = calibration.rows("inference", "weights", f"gpu/{gpu.key}")
+    if group_of(job) == "llm_decode_bs1":
+        return of_gpu
+    narrow = compute if compute in ("fp8", "fp4", "int8") else "16"
+    return min(of_gpu, calibration.rows("inference", "decode", f"gpu/{gpu.key}@{narrow}"))
+
+
+def _notes(job: Inference, gpus: int, size: int, copies: int) -> Iterator[str]:
+    """What a reader of the estimate must know."""
+    if size * copies < gpus:
+        yield f"{gpus - size * copies} of {gpus} GPUs are left over"
+    if not (job.layer_split or job.model.divides_among(size)):
+        yield (
+            f"{size} GPUs do not divide the {job.model.heads} heads evenly: where the software "
+            "insists on it, divide the layers instead, which may be slower"
+        )
+    if job.model.guessed:
+        yield "the shape of the model is made up from its number of parameters"
+
+
+def _steps_of_copies(state: Serving, copies: int) -> Iterator[Step]:
+    size = f"{state.gpus} {'GPU' if state.gpus == 1 else 'GPUs'}"
+    yield Step("copies", f"of the model, {size} each", copies, "copies")
+    yield Step("batch", "sequences at once in a copy", state.sequences, "sequences")
+
+
+def _steps_of_efficiency(c: InferenceCoefficients, fitted: str) -> Iterator[Step]:
+    yield Step("efficiency", f"of the peak, reading prompts: {fitted}", c.prefill, "of 1")
+    yield Step("", f"of the peak, writing tokens: {fitted}", c.decode, "of 1")
+    yield Step("", f"of the bandwidth, reading weights: {fitted}", c.weights, "of 1")
+    yield Step("", f"of the bandwidth, reading the cache: {fitted}", c.cache, "of 1")
+
+
+def _steps_of_speed(job: Inference, state: Serving, rate: float) -> Iterator[Step]:
+    """From a prompt and a token to requests per second: each step follows from those before."""
+    yield Step(
+        "prefill",
+        "2 N x prompt / compute / efficiency, and its start",
+        state.prefill_seconds,
+        "s/prompt",
+    )
+    yield Step(
+        "prompts",
+        "those of a batch read together, which start once",
+        state.prompts_seconds,
+        "s/batch",
+    )
+    if not job.output_tokens:
+        yield Step("speed", "copies x batch / prompts", rate, "requests/s")
+        return
+    decode = "weights and cache / bandwidth + 2 N / compute"
+    yield Step("decode", decode, state.step_seconds, "s/token")
+    between = "decode + prompts / output tokens: as a reader sees it"
+    yield Step("token", between, state.token_seconds, "s/token")
+    yield Step("speed", "copies x batch / (prompts + output tokens x decode)", rate, "requests/s")
