@@ -137,6 +137,45 @@ def test_a_month_of_a_commitment_of_years_is_one_of_its_months(tmp_path: Path) -
     assert (row["total_usd"], row["usd_per_month"]) == ("52560", "1460")
 
 
+def test_unit_prices_of_a_commitment_are_of_what_is_served_in_its_term(tmp_path: Path) -> None:
+    rows = _rows(tmp_path, SERVICE)
+    row = rows["years"]
+    # $52,560 for 26,280 h at half a request a second; of the month asked for it was 36 times that.
+    each = Decimal(52560) / (Decimal("0.5") * 26280 * 3600)
+    assert Decimal(row["usd_per_request"]) == Decimal(f"{each:.6g}")
+    assert row["unit_hours"] == 26280
+    assert row["work_per_usd"] == pytest.approx(float(1 / each), rel=1e-5)
+    read = Decimal(row["usd_per_million_input"]) * 512 / 1_000_000
+    written = Decimal(row["usd_per_million_output"]) * 128 / 1_000_000
+    assert float(read + written) == pytest.approx(float(each), rel=1e-5)
+    month = Decimal("0.5") * 730 * 3600 * each
+    assert float(month) == pytest.approx(float(row["usd_per_month"]), rel=1e-9)
+    assert rows["h100"]["unit_hours"] is None
+    lines = run("cheapest", str(tmp_path / "job.toml"), "--market", "reserved", "--explain").lines
+    said = "unit prices: kept up for all of the 26,280 h committed to"
+    assert said in [line.strip() for line in lines]
+
+
+@pytest.mark.parametrize("hours", [1460, 26280, 40000])
+def test_unit_prices_of_a_longer_service_are_the_same_until_the_term_is_over(
+    tmp_path: Path, hours: int
+) -> None:
+    row = _rows(tmp_path, SERVICE.replace("hours = 730", f"hours = {hours}"))["years"]
+    each = Decimal(2) / (Decimal("0.5") * 3600)
+    assert Decimal(row["usd_per_request"]) == Decimal(f"{each:.6g}")
+    assert row["unit_hours"] == (26280 if hours < 26280 else None)
+
+
+def test_a_service_of_hours_pays_for_its_whole_commitment_and_says_so(tmp_path: Path) -> None:
+    row = _rows(tmp_path, SERVICE.replace("hours = 730", "hours = 10"))["years"]
+    each = Decimal(52560) / (Decimal("0.5") * 10 * 3600)
+    assert Decimal(row["usd_per_request"]) == Decimal(f"{each:.6g}")
+    assert row["unit_hours"] == 10
+    lines = run("cheapest", str(tmp_path / "job.toml"), "--market", "reserved", "--explain").lines
+    said = "unit prices: the requests of 10 h pay for all 26,280 h committed to"
+    assert said in [line.strip() for line in lines]
+
+
 def test_a_rate_beyond_one_machine_takes_as_many_as_stay_under_the_utilisation(
     tmp_path: Path,
 ) -> None:

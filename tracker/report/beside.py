@@ -12,7 +12,7 @@ from tracker.domain.exact import EXACT, ratio_up
 from tracker.domain.gpu import Catalogue
 from tracker.domain.job import Job, RuntimeEstimate
 from tracker.domain.measurement import unit_of
-from tracker.domain.money import PerMachineHour
+from tracker.domain.money import HOURS_PER_MONTH, PerMachineHour
 from tracker.domain.runtime.types import Inference, Training
 from tracker.domain.serving_cost import (
     Copy,
@@ -32,9 +32,11 @@ class Beside(NamedTuple):
     ``kwh`` is of the GPUs used and their host while the job runs, between ``low_kwh`` and
     ``high_kwh``, which also span the range of the hours, or of the GPUs of a service. Requests and
     tokens share the whole bill; where the speeds of reading and writing are not known apart, the
-    prompts are paid for with the output and ``usd_per_million_input`` is None. ``usd_per_month`` is
-    the bill of a month of 730 hours of service at the rate asked for, ``utilisation`` the share of
-    it that the machines are busy. ``usd_per_completed``: a job of the batch. ``co2_kg`` and
+    prompts are paid for with the output and ``usd_per_million_input`` is None. Where a service is
+    committed to for longer than it is asked for, ``unit_hours`` are those whose requests share the
+    bill: of all the term for a service of a month or more, which is taken to go on.
+    ``usd_per_month`` is the bill of a month of 730 hours of service at the rate asked for,
+    ``utilisation`` the share of it that the machines are busy. ``usd_per_completed``: a job of the batch. ``co2_kg`` and
     ``tokens_per_kwh`` (of inference those put out) come with the place (``site.at_site``).
     """
 
@@ -50,6 +52,7 @@ class Beside(NamedTuple):
     usd_per_completed: Decimal | None = None
     work_per_usd: Decimal | None = None  # of what ``work_unit`` names, rounded to six digits
     work_unit: str | None = None
+    unit_hours: Decimal | None = None
     co2_kg: Decimal | None = None
     tokens_per_kwh: Decimal | None = None
 
@@ -61,10 +64,12 @@ def beside(
     job: Job,
     catalogue: Catalogue,
     month: Bill | None = None,
+    term_hours: int = 0,
 ) -> Beside | None:
     """For *job* on *gpu_key*; None for a job that says neither what it computes nor what it makes.
 
-    *month* is the bill of a month of service, where it is one.
+    *month* is the bill of a month of service, where it is one, and *term_hours* those that the
+    offer is committed to for.
     """
     if job.task is None and job.completes is None:
         return None
@@ -76,9 +81,17 @@ def beside(
     if job.completes is not None:
         each = usd_per_completed(bill.at_least_usd, job.completes)
         found = found._replace(usd_per_completed=each)
-    found = _worth(found, bill, job)
+    kept = None if job.task is None else job.task.service_hours
+    shared, part = bill, Decimal(1)
+    if kept is not None and term_hours > kept:
+        found = found._replace(unit_hours=kept)
+        if month is not None and kept >= HOURS_PER_MONTH:
+            shared, part = month, HOURS_PER_MONTH / kept
+            found = found._replace(unit_hours=Decimal(term_hours))
+    found = _worth(found, shared, job, part)
     if isinstance(workload, Inference) and job.task is not None:
-        found = _served(found, bill, estimate, workload, job.task.units["requests"])
+        requests = EXACT.multiply(job.task.units["requests"], part)
+        found = _served(found, shared, estimate, workload, requests)
         found = found._replace(usd_per_month=None if month is None else month.at_least_usd)
     return found
 
@@ -111,12 +124,14 @@ def _served(
     )
 
 
-def _worth(found: Beside, bill: Bill, job: Job) -> Beside:
-    """What a dollar buys of what the job counts."""
+def _worth(found: Beside, bill: Bill, job: Job, part: Decimal) -> Beside:
+    """What a dollar buys of what the job counts, of which the bill is for that *part*."""
     unit, amount = ("jobs", Decimal(job.completes)) if job.completes is not None else unit_of(job)
     if unit is None or amount is None or not bill.at_least_usd:
         return found
-    return found._replace(work_per_usd=Decimal(f"{amount / bill.at_least_usd:.6g}"), work_unit=unit)
+    return found._replace(
+        work_per_usd=Decimal(f"{amount * part / bill.at_least_usd:.6g}"), work_unit=unit
+    )
 
 
 def _per_million(bill: Bill, tokens: Decimal) -> Decimal:

@@ -125,7 +125,7 @@ def cheapest_report(
     filters = with_needs(filters, job)
     book = discounts or DiscountBook()
     known = None if prepared is None else prepared.known.of(job)
-    costing = Costing(job, catalogue, book, end, goal, known)
+    costing = Costing(job, catalogue, book, end, goal, known and known.ways)
     bounded: Racked | Listed
     if prepared is not None and top is not None and suits(job):
         bounded, excluded = prepared.bounds(
@@ -243,7 +243,8 @@ def _beside(ranked: Ranked[Priced], costing: Costing) -> Beside | None:
 
     month = _month(ranked, job)
     gpu_key = one.item.offer.gpu_key
-    return beside(ranked.bill, one.estimate, gpu_key, job, costing.catalogue, month)
+    term = one.inputs.terms.commitment_hours or 0
+    return beside(ranked.bill, one.estimate, gpu_key, job, costing.catalogue, month, term)
 
 
 def _month(ranked: Ranked[Priced], job: Job) -> Bill | None:

@@ -42,6 +42,7 @@ def values(r: Row) -> dict[str, Any]:
         "usd_per_completed": small_usd(found.usd_per_completed),
         "work_per_usd": texts.quantity(found.work_per_usd),
         "work_unit": found.work_unit,
+        "unit_hours": texts.quantity(found.unit_hours),
     }
 
 
@@ -73,6 +74,8 @@ def lines(r: Row) -> Iterable[str]:
         yield f"work per watt: {each}, {found.tokens_per_kwh:,.0f} tokens per kWh"
     for name, value in prices(found):
         yield f"{name}: {_least(r)}${small_usd(value)}"
+    if found.unit_hours is not None:
+        yield _shared(found.unit_hours, r.offer.commitment_hours)
     if found.usd_per_month is not None:
         busy = "" if found.utilisation is None else f", {found.utilisation:.0%} of the time busy"
         yield f"a month at the rate asked for: {_least(r)}{texts.usd(found.usd_per_month)}{busy}"
@@ -89,6 +92,14 @@ def prices(found: Beside) -> Iterable[tuple[str, Decimal]]:
     for name, value in every:
         if value is not None:
             yield name, value
+
+
+def _shared(hours: Decimal, term: int | None) -> str:
+    """Whose requests the unit prices of a commitment are of."""
+    if hours == term:
+        return f"unit prices: kept up for all of the {term:,} h committed to"
+    shared = f"all {term:,} h committed to" if term else "all that is committed to"
+    return f"unit prices: the requests of {texts.hours(hours)} pay for {shared}"
 
 
 def _output(found: Beside) -> str:

@@ -120,6 +120,10 @@ class Row(Shape):
     usd_per_completed: Usd | None = None
     work_per_usd: Number | None = None
     work_unit: str | None = None
+    unit_hours: Number | None = Field(
+        default=None, description="Of a service committed to for longer than asked for: the hours "
+        "whose requests share the bill that unit prices are of.",
+    )  # fmt: skip
 
 
 class Hours(Shape):
