@@ -36,8 +36,9 @@ class Beside(NamedTuple):
     committed to for longer than it is asked for, ``unit_hours`` are those whose requests share the
     bill: of all the term for a service of a month or more, which is taken to go on.
     ``usd_per_month`` is the bill of a month of 730 hours of service at the rate asked for,
-    ``utilisation`` the share of it that the machines are busy. ``usd_per_completed``: a job of the batch. ``co2_kg`` and
-    ``tokens_per_kwh`` (of inference those put out) come with the place (``site.at_site``).
+    ``utilisation`` the share of it that the machines are busy. ``usd_per_completed``: a job of the
+    batch. ``co2_kg`` and ``tokens_per_kwh`` (of inference those put out) come with the place
+    (``site.at_site``).
     """
 
     kwh: Decimal | None = None
