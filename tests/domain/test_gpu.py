@@ -201,6 +201,21 @@ def test_figures_that_circulate_wrong() -> None:
     assert blackwell.bandwidth_gbps == 1792
 
 
+def test_figures_of_the_rtx_5090_follow_from_what_nvidia_s_page_of_it_says() -> None:
+    """21,760 lanes at 2.407 GHz and 3,352 sparse FP4 TOPS; the ratios are those of GB202."""
+    spec = CATALOGUE.spec("RTX5090-32GB")
+    assert spec
+    vector = Decimal(21760) * 2 * Decimal("2.407") / 1000
+    assert spec.fp32_tflops == pytest.approx(vector, rel=Decimal("0.001"))
+    assert spec.fp64_tflops == pytest.approx(vector / 64, rel=Decimal("0.003"))
+    dense = Decimal(3352) / 2
+    assert spec.fp4_tflops == dense
+    assert spec.int8_tops == dense / 2
+    assert spec.fp8_tflops == dense / 4  # FP32 accumulation halves what INT8 has
+    assert spec.fp16_tflops == spec.bf16_tflops == dense / 8
+    assert spec.tf32_tflops == pytest.approx(dense / 16, rel=Decimal("0.001"))
+
+
 def test_memory_is_what_tools_report_of_the_card() -> None:
     """A 24 GB card has 24 GiB; read as 24 x 10^9 bytes it lost 1.6 GiB, and jobs that fit."""
     for key in ("RTX3090-24GB", "RTX4090-24GB", "RTX5090-32GB"):
