@@ -25,6 +25,7 @@ from tracker.domain.quality import Gate
 from tracker.report.history.versions import digest_of, estimates_now
 from tracker.store import job_estimates, reads
 from tracker.store.engine import connect, make_engine
+from tracker.store.polls import Poll
 from tracker.web.alone import Alone
 from tracker.web.api.guard import Access
 
@@ -53,6 +54,15 @@ def pages(database: TestServer, folder: Path) -> Iterator[Pages]:
         nothing = _app(empty, folder)
         with server(_web(url, app)) as one, server(_web(empty, nothing)) as other:
             yield Pages(one, other, app)
+
+
+@contextmanager
+def shop(database: TestServer, folder: Path, *polls: Poll) -> Iterator[Pages]:
+    """The pages over a database that holds these polls alone; ``empty`` is of the same."""
+    with filled(database, *polls) as url:
+        app = _app(url, folder)
+        with server(_web(url, app)) as one:
+            yield Pages(one, one, app)
 
 
 def _app(url: str, folder: Path) -> App:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracker.app.answers import QUESTIONS, Question
 from tracker.app.asked import BadQuestion
+from tracker.report.compare import compare_report
 from tracker.report.shapes import compared as shape
 from tracker.report.shapes import texts
 from tracker.report.shapes import versus as versus_shape
@@ -75,8 +76,11 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
     if report.compared is not None:
         values["what_if"] = _what_if(report, address, wanted)
         if wanted is not None and values["what_if"] is not None:
-            pairs = _at_speed_up(report.compared, _comparable(address), wanted)
-            report = site.answers.compare(Question.parsed("compare", pairs))
+            pairs = _at_speed_up(report.compared, address, wanted)
+            left = site.answers.cheapest(Question.parsed("cheapest", pairs))
+            report = compare_report(left, report.right)
+            # Programs are told of what there is.
+            values["formats"] = [(f"{name} as it is", to) for name, to in values["formats"]]
     values |= _now(report, wanted if values["what_if"] else None)
     values |= _past(over_time, address)
     if report.compared is not None:
@@ -183,7 +187,9 @@ def _what_if(report: CompareReport, address: Address, wanted: Decimal | None) ->
     """The slider around the speed-up that there is; None where hours typed would not mean it."""
     c = report.compared
     needed = max(report.left.job.gpus_needed, 1)
-    if c is None or {max(c.left.estimate.gpus, 1), max(c.right.estimate.gpus, 1)} != {needed}:
+    if c is None or c.left.offer.is_slice:  # hours are for whole GPUs
+        return None
+    if {max(c.left.estimate.gpus, 1), max(c.right.estimate.gpus, 1)} != {needed}:
         return None
     had = round(c.speed.had, 2)
     value = wanted if wanted is not None else min(max(had, LEAST_SPEED_UP), MOST_SPEED_UP)
@@ -195,12 +201,16 @@ def _what_if(report: CompareReport, address: Address, wanted: Decimal | None) ->
     )  # fmt: skip
 
 
-def _at_speed_up(c: Compared, pairs: Pairs, speed_up: Decimal) -> list[tuple[str, str]]:
-    """The question with hours at which the left GPU is so many times as fast as the right one."""
-    named = {name: text for name, text in pairs if name in ("left", "right")}
-    hours = c.right.estimate.hours
-    text = f"{named['left']}={hours / speed_up:.6f},{named['right']}={hours:.6f}"
-    return [*(pair for pair in pairs if pair[0] != "hours"), ("hours", text)]
+def _at_speed_up(c: Compared, address: Address, speed_up: Decimal) -> list[tuple[str, str]]:
+    """The question of the left GPU alone, with hours at which it is so many times as fast as the
+    right one. The part that is named now is asked for: hours of a family are those of another."""
+    gpu, hours = c.left.offer.gpu_key, c.right.estimate.hours / speed_up
+    asked = {
+        "gpu": gpu, "hours": f"{gpu}={hours:.12f}", "gpus": str(max(c.left.estimate.gpus, 1)),
+        "top": "1",
+    }  # fmt: skip
+    known = QUESTIONS["compare"].keys() & QUESTIONS["cheapest"].keys() - asked.keys()
+    return [*(pair for pair in address.question if pair[0] in known), *asked.items()]
 
 
 # --- over time --------------------------------------------------------------------------------
