@@ -64,7 +64,8 @@ async def fetch(http: HttpClient, config: OvhConfig) -> list[Payload]:
                 await http.get(url, params={"ovhSubsidiary": subsidiary}, max_bytes=MAX_BYTES)
             )
         except FetchError as error:
-            failed.append((f"{url}?ovhSubsidiary={subsidiary}", error))
+            # Without its frames, which hold this list.
+            failed.append((f"{url}?ovhSubsidiary={subsidiary}", error.with_traceback(None)))
     if not payloads:
         raise failed[0][1] if failed else FetchError("no catalogue to ask: see providers.ovh")
     gaps = [

@@ -146,7 +146,8 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
         try:
             books.append(_open(payload))
         except ParseError as error:
-            broken.append(error)
+            # Without its frames, which hold this list.
+            broken.append(error.with_traceback(None))
     if broken and not books:
         raise broken[0]
     rejected = [Rejected("file is not a price book", str(error)[:200]) for error in broken]

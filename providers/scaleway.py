@@ -71,7 +71,8 @@ async def fetch(http: HttpClient, config: ScalewayConfig) -> list[Payload]:
             try:
                 pages = await _pages(http, url)
             except FetchError as error:
-                failed.append((url, error))
+                # Without its frames, which hold this list.
+                failed.append((url, error.with_traceback(None)))
             else:
                 payloads += pages
                 prices += url == base

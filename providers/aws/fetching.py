@@ -38,7 +38,8 @@ class Requests:
         try:
             return await request
         except FetchError as error:
-            self.errors.append(error)
+            # Without its frames, which hold this list.
+            self.errors.append(error.with_traceback(None))
             status = error.status or 0
         except TimeoutError:
             self.errors.append(FetchError(f"{url}: not finished within bulk_timeout_seconds"))

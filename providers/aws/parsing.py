@@ -72,7 +72,8 @@ def parse(payloads: Sequence[Payload]) -> Parsed:
             if kind is Kind.ADVISOR and len(payloads) > 1:
                 rejected.append(Rejected("Spot Advisor is not usable", str(error)[:200]))
             else:
-                errors.append((error, payload.url))
+                # Without its frames, which hold this list.
+                errors.append((error.with_traceback(None), payload.url))
     if errors and not readings:
         raise errors[0][0]
     offers, more = to_offers(readings, interruption)

@@ -69,7 +69,8 @@ async def fetch(http: HttpClient, config: DatabaseMartConfig) -> list[Payload]:
                 await http.get(url, headers=_HEADERS, expect="html", max_bytes=_MAX_PAGE_BYTES)
             )
         except FetchError as error:
-            failed.append((url, error))
+            # Without its frames, which hold this list.
+            failed.append((url, error.with_traceback(None)))
     if not pages and failed:
         raise failed[0][1]
     gaps = [

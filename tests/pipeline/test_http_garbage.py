@@ -7,15 +7,15 @@ request stays until the collector of cycles comes by.
 from __future__ import annotations
 
 import asyncio
-import gc
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from tests.daemon.drip import Drip
+from tests.support.garbage import left
 from tests.support.replay import Answer, ReplayServer, Request, json_answer
 from tests.support.web import NOW, FixedJitter
 from tracker.http import Client, Limits, outgoing
@@ -26,7 +26,6 @@ pytestmark = pytest.mark.anyio
 
 TIMES = 10
 CONNECTED_S = 0.2  # by then; what is cut off while it connects leaves a little of anyio's
-A_CONNECTION = 8  # objects of asyncio's own: a transport holds its method for what arrives
 LIMITS = Limits(read_s=0.02, total_s=1, backoff_s=0.001)
 PATIENT = replace(LIMITS, read_s=5)
 NOBODY = "http://127.0.0.1:9"
@@ -45,19 +44,6 @@ ANSWERS = {
     "lost": Answer(b"", 302, {"location": "/lost"}),
     "inside": Answer(b"", 302, {"location": "ftp://example.org"}),
 }
-
-
-@contextmanager
-def uncollected() -> Iterator[list[int]]:
-    """How many objects only a collector would have found is put in the list in the end."""
-    found: list[int] = []
-    gc.collect()
-    gc.disable()
-    try:
-        yield found
-    finally:
-        found.append(gc.collect())
-        gc.enable()
 
 
 @pytest.fixture(scope="module")
@@ -85,36 +71,26 @@ async def fetch(
         return client.stats.requests
 
 
-async def left(work: Callable[[], Awaitable[int]], connected: bool = True) -> float:
-    """Objects left by one call of *work*, those of its connections apart: it gives how many there
-    were at most."""
-    await work()  # what is loaded and cached for the first time
-    connections = 0
-    with uncollected() as found:
-        for _ in range(TIMES):
-            connections += await work()
-        await asyncio.sleep(0.01)  # closed connections are let go by the loop
-    return max(0.0, found[0] - connections * connected * A_CONNECTION) / TIMES
-
-
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("name", ANSWERS)
 async def test_a_request_leaves_nothing(server: ReplayServer, name: str, stream: bool) -> None:
-    assert await left(lambda: fetch(f"{server.url}/{name}", stream=stream)) < 1
+    assert await left(lambda: fetch(f"{server.url}/{name}", stream=stream), TIMES) < 1
 
 
 async def test_no_connection_leaves_nothing() -> None:
-    assert await left(lambda: fetch(NOBODY), connected=False) < 1
+    assert await left(lambda: fetch(NOBODY), TIMES, connected=False) < 1
 
 
 async def test_a_silent_server_leaves_nothing() -> None:
     with Drip() as drip:
-        assert await left(lambda: fetch(drip.url)) < 1
+        assert await left(lambda: fetch(drip.url), TIMES) < 1
 
 
 async def test_a_deadline_in_the_midst_of_an_answer_leaves_nothing() -> None:
     with Drip() as drip:
-        assert await left(lambda: fetch(drip.url, deadline_s=CONNECTED_S, limits=PATIENT)) < 1
+        assert (
+            await left(lambda: fetch(drip.url, deadline_s=CONNECTED_S, limits=PATIENT), TIMES) < 1
+        )
 
 
 async def test_a_cancelled_request_leaves_nothing() -> None:
@@ -125,7 +101,7 @@ async def test_a_cancelled_request_leaves_nothing() -> None:
         return 1
 
     with Drip() as drip:
-        assert await left(cut_off) < 1
+        assert await left(cut_off, TIMES) < 1
 
 
 @pytest.mark.parametrize("name", ["good", "500", "moved", None])
@@ -139,4 +115,4 @@ async def test_a_post_to_a_users_address_leaves_nothing(
             await outgoing.post(url, b"{}", {}, now=NOW, allow_private=True)
         return 1
 
-    assert await left(post, connected=name is not None) < 1
+    assert await left(post, TIMES, connected=name is not None) < 1

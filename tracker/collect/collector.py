@@ -19,6 +19,7 @@ from tracker.domain.gpu import Catalogue
 from tracker.domain.normalize import FxRate
 from tracker.domain.quality import Known, Rules
 from tracker.http import Client
+from tracker.http.retry import bare
 from tracker.provider import (
     FetchError,
     Parsed,
@@ -119,8 +120,8 @@ class Collector:
             http_status = error.status
         except ParseError as error:
             failure = (
-                f"unexpected answer: {self._line(str(error))}; if it stays so, please report it "
-                f"with a recording (gpucost provider record {provider.name})"
+                f"unexpected answer: {self._line(str(bare(error)))}; if it stays so, please report "
+                f"it with a recording (gpucost provider record {provider.name})"
             )
         except Exception as error:
             _raise_if_fatal(error)
@@ -148,6 +149,8 @@ class Collector:
         except TimeoutError:
             raise FetchError(f"no complete answer within {deadline_s:.0f} s") from None
         except FetchError as error:
+            # A module may keep its errors, and its frames would keep the module's variables.
+            error = bare(error)
             reason = self._line(str(error))
             raise FetchError(
                 reason, status=error.status, retry_after_s=error.retry_after_s
