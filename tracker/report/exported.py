@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("csv", "ndjson", "parquet")
 SCHEMA_VERSION = 1
-_BATCH = 10_000  # rows of one Parquet row group
+BATCH = 10_000  # rows of one Parquet row group
 # A text that begins so is run as a formula by spreadsheets; a quote in front keeps it a text, and
 # one more keeps a text that begins with a quote what it is. The import takes one off.
 _GUARDED = "=+-@\t\r'"
@@ -168,7 +168,7 @@ def _write_parquet(
         ) from None
     if target == "-":
         raise CannotExport("Parquet cannot be written to a terminal or pipe; name a file or folder")
-    schema = pyarrow.schema([(c.name, _type(pyarrow, c)) for c in columns])
+    schema = pyarrow.schema([(c.name, arrow_type(pyarrow, c)) for c in columns])
     count = 0
     with _replacing(Path(target), force=force) as path:
         for part in parts:
@@ -203,14 +203,15 @@ def _batches(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]
     batch: list[tuple[Any, ...]] = []
     for row in rows:
         batch.append(row)
-        if len(batch) == _BATCH:
+        if len(batch) == BATCH:
             yield batch
             batch = []
     if batch:
         yield batch
 
 
-def _type(pyarrow: Any, column: Column) -> Any:
+def arrow_type(pyarrow: Any, column: Column) -> Any:
+    """How Parquet holds a column of an export."""
     return {
         "text": pyarrow.string(), "exact": pyarrow.string(), "json": pyarrow.string(),
         "money": pyarrow.decimal128(18, 6), "number": pyarrow.decimal128(38, 18),

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from psycopg.types.json import Jsonb
 
 from tracker.store import floor_rebuild, partitions, poll_log
+from tracker.store.bulk import months as bulk_months
 from tracker.store.imports import IDENTITY, KIND, Connection, Cursor, Run, drop_stage
 from tracker.store.schema import price_span
 
@@ -40,20 +41,49 @@ def merge(connection: Connection, run: Run, counts: dict[str, Any]) -> Merged:
     with connection.transaction(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL work_mem = '64MB'")
         cursor.execute("SET LOCAL statement_timeout = 0")
-        _identify(cursor, run)
-        _moments(cursor, run)
-        _old(cursor, run)
-        _steps(cursor, run)
-        _rest(cursor)
-        _spans(cursor)
-        replaced = _replace(cursor)
-        spans = _load(cursor)
-        cursor.execute("SELECT DISTINCT source_id FROM import_ids")
-        sources = tuple(sorted({run.source_id, *(id_ for (id_,) in cursor)}))
+        by_columns = run.position.get("columns") is True
+        if by_columns:
+            bulk_months.add_offers(cursor, run)
+            bulk_months.settle(cursor, run)
+        replaced, attached = 0, 0
+        general = not by_columns or _any_prices(cursor, run)
+        if general:
+            replaced = _work_out(cursor, run)
+        if by_columns:
+            attached = bulk_months.attach(cursor, run)
+        spans = attached + (_load(cursor) if general else 0)
+        sources = _sources(cursor, run)
         for source_id in sources:
             floor_rebuild.rebuild_one(cursor, source_id)
         _finish(cursor, run, counts | {"spans": spans, "replaced": replaced})
     return Merged(spans, replaced, sources)
+
+
+def _work_out(cursor: Cursor, run: Run) -> int:
+    """Make ``import_span`` of what is staged as single prices, and remove the spans that it
+    replaces; how many."""
+    _identify(cursor, run)
+    _moments(cursor, run)
+    _old(cursor, run)
+    _steps(cursor, run)
+    _rest(cursor)
+    _spans(cursor)
+    return _replace(cursor)
+
+
+def _any_prices(cursor: Cursor, run: Run) -> bool:
+    cursor.execute(f"SELECT EXISTS (SELECT FROM {run.stage}_price)")
+    return cursor.fetchall() == [(True,)]
+
+
+def _sources(cursor: Cursor, run: Run) -> tuple[int, ...]:
+    """The sources whose floors are to be built."""
+    cursor.execute(
+        "SELECT id FROM provider WHERE id = %s OR slug IN"
+        f" (SELECT DISTINCT source FROM {run.stage}_offer) ORDER BY id",
+        (run.source_id,),
+    )
+    return tuple(id_ for (id_,) in cursor)
 
 
 def _make_sellers(connection: Connection, run: Run) -> None:
@@ -90,7 +120,9 @@ ON CONFLICT (key) DO NOTHING
 CREATE TEMP TABLE import_ids ON COMMIT DROP AS
 SELECT s.n, o.id AS offer_id, o.source_id, o.seller_id, o.gpu_key, o.market, o.tier, o.gpu_count,
     o.region FROM {run.stage}_offer s JOIN offer o ON o.key = s.key
-"""
+WHERE %s OR s.n IN (SELECT n FROM {run.stage}_price)
+""",
+        (run.position.get("columns") is not True,),
     )
 
 
@@ -269,7 +301,7 @@ def _load(cursor: Cursor) -> int:
     columns = ", ".join(_SPAN)
     cursor.execute("SELECT DISTINCT date_trunc('month', valid_to, 'UTC') FROM import_span")
     months = sorted(month for (month,) in cursor)
-    fresh = _without_partition(cursor, months)
+    fresh = partitions.missing(cursor, months)
     written = 0
     for month in months:
         start, end = month.isoformat(), partitions.next_month(month).isoformat()
@@ -292,21 +324,6 @@ def _load(cursor: Cursor) -> int:
             # The floors are built of them next: ten times as slowly with a plan for few rows.
             cursor.execute(f"ANALYZE {name}")
     return written
-
-
-def _without_partition(cursor: Cursor, months: list[datetime]) -> set[datetime]:
-    """Those of *months* that have no partition; nobody else makes one until the end then."""
-    for locked in (False, True):
-        cursor.execute(
-            "SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid"
-            " WHERE i.inhparent = 'price_span'::regclass"
-        )
-        present = {name for (name,) in cursor}
-        fresh = {month for month in months if partitions.partition_name(month) not in present}
-        if locked or not fresh:
-            break
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", (partitions._LOCK,))
-    return fresh
 
 
 def _finish(cursor: Cursor, run: Run, counts: dict[str, Any]) -> None:

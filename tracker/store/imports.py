@@ -31,7 +31,7 @@ KIND = "import"
 LOCK_WAIT_MS = 15_000  # a server notices within ten seconds that a client is gone
 _NAMES = offer.c.keys()
 IDENTITY = tuple(_NAMES[_NAMES.index("native_id") : _NAMES.index("gpu_raw")])
-_OFFER_COLUMNS = ("n", "key", "source", "seller", *IDENTITY, "gpu_raw", "source_url", "notes")
+OFFER_COLUMNS = ("n", "key", "source", "seller", *IDENTITY, "gpu_raw", "source_url", "notes")
 
 
 class ImportBusy(StoreError):
@@ -140,11 +140,13 @@ def _source(cursor: Cursor, slug: str, hold_seconds: int) -> int:
 
 
 def _make_stage(cursor: Cursor, run: Run) -> None:
-    kinds = ", ".join(f"{name}" for name in _OFFER_COLUMNS[4:])
+    kinds = ", ".join(f"{name}" for name in OFFER_COLUMNS[4:])
     cursor.execute(
         f"CREATE TABLE {run.stage}_offer AS SELECT 0 AS n, key, ''::text AS source,"
-        f" ''::text AS seller, {kinds} FROM offer WITH NO DATA"
+        f" ''::text AS seller, {kinds}, id, first_seen_at AS first_at, false AS had"
+        " FROM offer WITH NO DATA"
     )
+    cursor.execute(f"CREATE TABLE {run.stage}_odd (n integer)")
     cursor.execute(
         f"CREATE TABLE {run.stage}_price (n integer, at timestamptz, until timestamptz,"
         " exact boolean, price_native numeric, price_micro_usd bigint, fx_rate numeric,"
@@ -155,8 +157,25 @@ def _make_stage(cursor: Cursor, run: Run) -> None:
 
 def drop_stage(cursor: Cursor, run: Run) -> None:
     """Remove the staging tables of *run*."""
-    for name in ("offer", "price", "moment"):
-        cursor.execute(f"DROP TABLE IF EXISTS {run.stage}_{name}")
+    cursor.execute(
+        "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ %s"
+        " AND pg_table_is_visible(oid)",
+        (f"^{run.stage}_",),
+    )
+    for (name,) in cursor.fetchall():
+        cursor.execute(f"DROP TABLE {name}")
+
+
+def start_over(connection: Connection, run: Run, position: dict[str, Any]) -> None:
+    """Forget what *run* has staged: it is to be read anew, in another way."""
+    with connection.transaction(), connection.cursor() as cursor:
+        drop_stage(cursor, run)
+        _make_stage(cursor, run)
+        run.position, run.counts = dict(position), {}
+        cursor.execute(
+            "UPDATE import_run SET position = %s, counts = '{}' WHERE id = %s",
+            (Jsonb(run.position), run.id),
+        )
 
 
 def _give_up(cursor: Cursor, run: Run) -> None:
@@ -182,7 +201,7 @@ def stage(
     """Keep what a file brought, and that it has been read, in one transaction."""
     with connection.transaction(), connection.cursor() as cursor:
         if offers:
-            columns = ", ".join(_OFFER_COLUMNS)
+            columns = ", ".join(OFFER_COLUMNS)
             with cursor.copy(f"COPY {run.stage}_offer ({columns}) FROM STDIN") as copy:
                 for n, staged in offers:
                     copy.write_row(_offer_row(n, staged))

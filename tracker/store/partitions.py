@@ -53,6 +53,18 @@ def ensure(cursor: psycopg.Cursor[Any], months: Iterable[datetime]) -> None:
             )
 
 
+def missing(cursor: psycopg.Cursor[Any], months: Iterable[datetime]) -> set[datetime]:
+    """Those of *months* that have no partition; nobody else makes one until the end then."""
+    wanted = set(months)
+    for locked in (False, True):
+        present = _present(cursor)
+        absent = {month for month in wanted if partition_name(month) not in present}
+        if locked or not absent:
+            break
+        lock(cursor)
+    return absent
+
+
 def lock(cursor: psycopg.Cursor[Any]) -> None:
     """Keep others from making or dropping partitions until the transaction ends."""
     cursor.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))

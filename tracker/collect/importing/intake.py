@@ -52,7 +52,7 @@ class Taken:
     moments: list[StagedMoment] = field(default_factory=list)
 
 
-def _sample(o: Observation) -> str:
+def sample_of(o: Observation) -> str:
     """An observation in one line: where it stood, and what it says."""
     listed = o.offer
     text = (
@@ -108,7 +108,7 @@ class Intake:
             found = self._judge(o, new)
             if isinstance(found, str):
                 shown = found not in self.report.samples
-                self.report.refuse([Refused(found, _sample(o) if shown else "")])
+                self.report.refuse([Refused(found, sample_of(o) if shown else "")])
             else:
                 judged.append((o, *found))
         if self._listings:
@@ -220,7 +220,7 @@ class Intake:
         )  # fmt: skip
         if outcome.verdict == "shrunk":
             self.state[seller] = [*before, len(outcome.accepted)]
-            self.report.refuse(Refused(BROKEN, _sample(item[0])) for item in items)
+            self.report.refuse(Refused(BROKEN, sample_of(item[0])) for item in items)
             return []
         self.state[seller] = [len(outcome.accepted)]
         held = {(h.offer.key, h.offer.price): h for h in outcome.held}
@@ -230,7 +230,7 @@ class Intake:
             if problem is None:
                 kept.setdefault((offer.key, offer.price), item)
             else:
-                sample = f"{problem.reason}: {_sample(item[0])}"[:SAMPLE_LENGTH]
+                sample = f"{problem.reason}: {sample_of(item[0])}"[:SAMPLE_LENGTH]
                 self.report.refuse([Refused(f"{HELD} {problem.gate}", sample)])
         return list(kept.values())
 

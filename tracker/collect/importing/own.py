@@ -100,16 +100,16 @@ class Reader:
         source, gpu, offer = known
         at, until, amount, rate, rate_day, usd, read_on, expires_at, fallback = self._of_span(row)
         return Observation(
-            at=_moment(at),
-            until=_moment(until),
+            at=moment(at),
+            until=moment(until),
             amount=_positive(amount),
             offer=offer,
-            usd_per_unit=_or_none(parse_decimal, rate),
-            fx_date=_or_none(date.fromisoformat, rate_day),
+            usd_per_unit=parse_decimal(rate) if rate else None,
+            fx_date=date.fromisoformat(rate_day) if rate_day else None,
             exact=True,
-            micro_usd=to_micro_usd(_positive(usd)),
-            valid_as_of=_or_none(date.fromisoformat, read_on),
-            expires_at=_or_none(_moment, expires_at),
+            micro_usd=micro_usd(usd),
+            valid_as_of=date.fromisoformat(read_on) if read_on else None,
+            expires_at=moment(expires_at) if expires_at else None,
             fallback=_flag(fallback),
             source=source,
             gpu=gpu,
@@ -117,53 +117,21 @@ class Reader:
         )
 
 
-def _offer(cells: dict[str, str]) -> tuple[str, Gpu, ListedOffer]:
-    source = cells["source"]
-    if not source or not cells["provider"] or not cells["native_id"] or not cells["gpu_key"]:
-        raise ValueError("source, provider, native_id or gpu_key is empty")
-    form, vram_gb = cells["form_factor"] or None, _or_none(int, cells["vram_gb"])
-    gpu = Gpu(cells["gpu_key"], cells["gpu_family"], form, vram_gb, _flag(cells["is_slice"]))
-    notes = json.loads(cells["notes"]) if cells["notes"] else []
-    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
-        raise ValueError("notes is no list of texts")
+def _offer(texts: dict[str, str]) -> tuple[str, Gpu, ListedOffer]:
+    cells = {name: read(texts[name]) for name, read in OFFER_CELLS.items()}
+    gpu = Gpu(
+        cells["gpu_key"], cells["gpu_family"], cells["form_factor"], cells["vram_gb"],
+        cells["is_slice"],
+    )  # fmt: skip
     offer = ListedOffer(
         source_id=cells["native_id"],
         gpu_name=cells["gpu_raw"],
-        gpu_count=_positive(cells["gpu_count"]),
-        price=placeholder(cells["currency"], PriceUnit(cells["price_unit"])),
-        market=Market(cells["market"]),
-        tier=cells["tier"],
-        price_kind=PriceKind(cells["price_kind"]),
-        region=cells["region"] or None,
-        country=cells["country"] or None,
-        interconnect=cells["interconnect"] or None,
-        vcpus=_or_none(parse_decimal, cells["vcpus"]),
-        ram_gib=_or_none(parse_decimal, cells["ram_gib"]),
-        dedicated=_or_none(_flag, cells["dedicated"]),
-        datacenter=_or_none(_flag, cells["datacenter"]),
+        price=placeholder(cells["currency"], cells["price_unit"]),
         seller=cells["provider"],
-        upstream=cells["upstream"] or None,
-        terms=_terms(cells),
-        source_url=cells["source_url"] or None,
-        notes=tuple(notes),
+        terms=Terms(**{name: cells[name] for name in _TERMS}),
+        **{name: cells[name] for name in _SAME},
     )
-    return source if source.startswith(PREFIX) else f"{PREFIX}{source}", gpu, offer
-
-
-def _terms(cells: dict[str, str]) -> Terms:
-    return Terms(
-        billing_increment_seconds=_or_none(int, cells["billing_increment_seconds"]),
-        minimum_seconds=_or_none(int, cells["minimum_seconds"]),
-        commitment_hours=_or_none(int, cells["commitment_hours"]),
-        commitment_unknown=_flag(cells["commitment_unknown"]),
-        disk_included_gb=_or_none(parse_decimal, cells["disk_included_gb"]),
-        disk_usd_per_gb_hour=_or_none(parse_decimal, cells["disk_usd_per_gb_hour"]),
-        egress_usd_per_gb=_or_none(parse_decimal, cells["egress_usd_per_gb"]),
-    )
-
-
-def _or_none(read: Callable[[str], T], text: str) -> T | None:
-    return read(text) if text else None
+    return cells["source"], gpu, offer
 
 
 def _positive(text: str) -> Decimal:
@@ -177,11 +145,72 @@ def _flag(text: str) -> bool:
     return {"true": True, "false": False}[text]
 
 
-def _moment(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
+def moment(text: str) -> datetime:
+    """A time with an offset, as UTC. Raises ValueError."""
+    told = datetime.fromisoformat(text)
+    if told.tzinfo is None:
         raise ValueError(f"{text} has no offset")
-    return moment.astimezone(UTC)
+    return told.astimezone(UTC)
+
+
+def _or(empty: T, read: Callable[[str], T]) -> Callable[[str], T]:
+    return lambda text: read(text) if text else empty
+
+
+def _maybe(read: Callable[[str], T]) -> Callable[[str], T | None]:
+    return lambda text: read(text) if text else None
+
+
+def _needed(text: str) -> str:
+    if not text:
+        raise ValueError("source, provider, native_id or gpu_key is empty")
+    return text
+
+
+def _source(text: str) -> str:
+    return _needed(text) if text.startswith(PREFIX) else f"{PREFIX}{_needed(text)}"
+
+
+def _notes(text: str) -> tuple[str, ...]:
+    notes = json.loads(text)
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+        raise ValueError("notes is no list of texts")
+    return tuple(notes)
+
+
+def micro_usd(text: str) -> int:
+    """The price of a machine-hour in USD as integer micro-USD. Raises ValueError."""
+    return to_micro_usd(_positive(text))
+
+
+# How the cells that name an offer are read. In this order: the first that cannot be is shown.
+OFFER_CELLS: dict[str, Callable[[str], Any]] = {
+    "source": _source, "provider": _needed, "native_id": _needed, "gpu_key": _needed,
+    "gpu_family": str, "form_factor": _maybe(str), "vram_gb": _maybe(int), "is_slice": _flag,
+    "notes": _or((), _notes), "gpu_raw": str, "gpu_count": _positive, "currency": str,
+    "price_unit": PriceUnit, "market": Market, "tier": str, "price_kind": PriceKind,
+    "region": _maybe(str), "country": _maybe(str), "interconnect": _maybe(str),
+    "vcpus": _maybe(parse_decimal), "ram_gib": _maybe(parse_decimal), "dedicated": _maybe(_flag),
+    "datacenter": _maybe(_flag), "upstream": _maybe(str),
+    "billing_increment_seconds": _maybe(int), "minimum_seconds": _maybe(int),
+    "commitment_hours": _maybe(int), "commitment_unknown": _flag,
+    "disk_included_gb": _maybe(parse_decimal), "disk_usd_per_gb_hour": _maybe(parse_decimal),
+    "egress_usd_per_gb": _maybe(parse_decimal), "source_url": _maybe(str),
+}  # fmt: skip
+# And those of its prices, but for the times and the price in USD.
+PRICE_CELLS: dict[str, Callable[[str], Any]] = {
+    "price_native": _positive, "fx_rate": _maybe(parse_decimal),
+    "fx_date": _maybe(date.fromisoformat), "valid_as_of": _maybe(date.fromisoformat),
+    "expires_at": _maybe(moment), "fallback": _flag,
+}  # fmt: skip
+_TERMS = (
+    "billing_increment_seconds", "minimum_seconds", "commitment_hours", "commitment_unknown",
+    "disk_included_gb", "disk_usd_per_gb_hour", "egress_usd_per_gb",
+)  # fmt: skip
+_SAME = (
+    "gpu_count", "market", "tier", "price_kind", "region", "country", "interconnect", "vcpus",
+    "ram_gib", "dedicated", "datacenter", "upstream", "source_url", "notes",
+)  # fmt: skip
 
 
 def header_problem(header: Sequence[str]) -> str:

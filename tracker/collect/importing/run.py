@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,9 +12,11 @@ from tracker.collect.importing.intake import Intake
 from tracker.collect.importing.observation import Report
 from tracker.collect.importing.rules import FAR_BELOW, Week, far_below, unconfirmed
 from tracker.collect.importing.source import BadSource, Plan, Source
+from tracker.collect.importing.source_table import Columns, TableFile
 from tracker.domain.gpu import Catalogue
 from tracker.domain.quality import Rules
 from tracker.store import import_merge, imports
+from tracker.store.bulk import NotByColumns, months
 from tracker.store.engine import connect, translated
 
 Progress = Callable[[int, int | None, str], None]  # units done, of how many, the last one's name
@@ -81,12 +83,46 @@ def run_import(url: str, source: Source, judging: Judging, progress: Progress) -
         report = Report.from_json(run.counts)
         if run.done:
             return Outcome(report, run.id, 0, 0, repeated=True)
-        if run.position.get("read") is not True:
-            _stage(connection, run, source, judging, report, progress)
-        if not plan.listings and run.position.get("judged") is not True:
-            _take_back(connection, run, report)
+        report = _read(url, connection, run, source, judging, progress)
         merged = import_merge.merge(connection, run, report.to_json())
     return Outcome(report, run.id, merged.spans, merged.replaced, resumed=run.resumed)
+
+
+def _read(
+    url: str, connection: imports.Connection, run: imports.Run, source: Source, judging: Judging,
+    progress: Progress,
+) -> Report:  # fmt: skip
+    """Stage everything that the run has not staged yet, less what is not believed."""
+    report = Report.from_json(run.counts)
+    columns = source.by_columns if isinstance(source, TableFile) else None
+    begun = run.position.get("units", 0) > 0
+    if columns is not None and (run.position.get("columns") is True or not begun):
+        try:
+            _read_columns(url, connection, run, columns, source.plan, judging, report, progress)
+            return report
+        except NotByColumns:
+            imports.start_over(connection, run, dict(source.plan.position))
+            report = Report()
+    if run.position.get("read") is not True:
+        _stage(connection, run, source, judging, report, progress)
+    if not source.plan.listings and run.position.get("judged") is not True:
+        _take_back(connection, run, report, lowest_by_week(connection, run))
+    return report
+
+
+def _read_columns(
+    url: str, connection: imports.Connection, run: imports.Run, columns: Columns, plan: Plan,
+    judging: Judging, report: Report, progress: Progress,
+) -> None:  # fmt: skip
+    from tracker.collect.importing import by_columns
+
+    if run.position.get("judged") is not True:
+        window = judging.since, judging.until
+        doubted = by_columns.stage(url, connection, run, columns, report, window, progress)
+        if not report.rows:
+            _nothing(0, report, plan)
+        _take_back(connection, run, report, doubted.weeks, doubted.numbers)
+    months.index(url, connection, run)
 
 
 def _intake(plan: Plan, judging: Judging, report: Report, **more: Any) -> Intake:
@@ -128,12 +164,29 @@ def _nothing(units: int, report: Report, plan: Plan) -> None:
         raise BadSource(f"{plan.source}: nothing found ({report.absent} dates asked for)")
 
 
-def _take_back(connection: imports.Connection, run: imports.Run, report: Report) -> None:
-    """Take back what is far below all others, now that everything has been staged."""
+Lowest = Mapping[Week, Mapping[str, int]]
+
+
+def lowest_by_week(connection: imports.Connection, run: imports.Run) -> Lowest:
+    """Each seller's lowest list price, in micro-USD per GPU-hour, of what is staged."""
+    lowest: dict[Week, dict[str, int]] = defaultdict(dict)
+    for family, monday, seller, micro_usd in imports.lowest_by_week(connection, run):
+        lowest[Week(family, monday)][seller] = micro_usd
+    return lowest
+
+
+def _take_back(
+    connection: imports.Connection, run: imports.Run, report: Report, lowest: Lowest,
+    doubted: Sequence[int] | None = None,
+) -> None:  # fmt: skip
+    """Take back what is far below all others, now that everything has been staged.
+
+    *doubted* are the offers that may be, of an import by columns.
+    """
     with connection.transaction():
-        lowest: dict[Week, dict[str, int]] = defaultdict(dict)
-        for family, monday, seller, micro_usd in imports.lowest_by_week(connection, run):
-            lowest[Week(family, monday)][seller] = micro_usd
+        if doubted is not None:
+            with connection.cursor() as cursor:
+                months.settle(cursor, run, doubted)
         limits = [imports.Limit(*week, seller, micro_usd)
                   for (week, seller), micro_usd in far_below(lowest).items()]  # fmt: skip
         below = imports.days_below(connection, run, limits)

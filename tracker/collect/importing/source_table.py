@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from tracker.collect.importing import generic, own
 from tracker.collect.importing.mapping import Mapping
@@ -14,9 +15,33 @@ from tracker.collect.importing.observation import Snapshot
 from tracker.collect.importing.source import BadSource, Plan, Unit
 from tracker.collect.importing.tables import BadTable, Table, open_table
 
+if TYPE_CHECKING:
+    from tracker.collect.importing.own_columns import Stretch
+
 ROWS = 20_000  # of one unit: what a kill loses at most
 
 Read = Callable[[Sequence[str], str, Snapshot], None]
+
+
+class Columns(NamedTuple):
+    """An export of our own. *kind* is ``csv``, ``ndjson`` or ``parquet``."""
+
+    path: Path
+    kind: str
+    header: Sequence[str]
+
+    def stretches(self, after: int) -> Iterator[Stretch]:
+        """The rows behind number *after*. Raises ImportFailed and NotByColumns."""
+        from tracker.collect.importing.own_columns import stretches
+
+        try:
+            yield from stretches(self.path, self.kind, after)
+        except BadTable as error:
+            raise BadSource(str(error)) from None
+
+    def reader(self) -> own.Reader:
+        """What reads single rows of it."""
+        return own.Reader(self.header, quoted=self.kind == "csv")
 
 
 class TableFile:
@@ -33,6 +58,7 @@ class TableFile:
         try:  # before anything is written: whether it is such a table at all
             with self._open() as table:
                 self._reader(table)
+                self._header = table.header
         except BadTable as error:
             raise BadSource(str(error)) from None
 
@@ -54,6 +80,13 @@ class TableFile:
             raise BadSource(str(error)) from None
         if snapshot.rows:
             yield Unit(f"{number}", f"{number:,} rows", snapshot)
+
+    @property
+    def by_columns(self) -> Columns | None:
+        """The same rows by columns, where the table is an export of our own."""
+        if self._mapping is not None:
+            return None
+        return Columns(self._path, self._kind, self._header)
 
     def _open(self) -> AbstractContextManager[Table]:
         wanted = self._mapping.wanted if self._mapping else ()

@@ -130,7 +130,9 @@ def _cells(row: dict[str, Any], header: Sequence[str]) -> list[str]:
     return [text(row.get(name)) for name in header]
 
 
-def _parquet(path: Path, wanted: Sequence[str]) -> Table:
+def open_parquet(path: Path, *, dictionaries: bool = False) -> list[Any]:
+    """The Parquet files in *path*, in the order of their names, with pyarrow. *dictionaries*: texts
+    come as such. Raises BadTable."""
     try:
         import pyarrow
         from pyarrow import parquet
@@ -140,10 +142,22 @@ def _parquet(path: Path, wanted: Sequence[str]) -> Table:
     files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
     if not files:
         raise BadTable(f"{path}: no Parquet file in it")
+    opened = []
     try:
-        opened = [parquet.ParquetFile(file) for file in files]
+        for file in files:
+            found = parquet.ParquetFile(file)
+            if dictionaries:
+                texts = [f.name for f in found.schema_arrow if pyarrow.types.is_string(f.type)]
+                found.close()
+                found = parquet.ParquetFile(file, read_dictionary=texts)
+            opened.append(found)
     except (OSError, pyarrow.ArrowException) as error:
         raise BadTable(f"{path}: not Parquet: {str(error).splitlines()[0][:120]}") from None
+    return opened
+
+
+def _parquet(path: Path, wanted: Sequence[str]) -> Table:
+    opened = open_parquet(path)
     header = list(wanted) or opened[0].schema_arrow.names
 
     def rows() -> Iterator[tuple[int, Sequence[str]]]:

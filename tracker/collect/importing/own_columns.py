@@ -1,0 +1,159 @@
+"""Our own exports by columns: the same rows as ``own.Reader`` reads, many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tracker.collect.importing import own
+from tracker.collect.importing.tables import CutShort, Table, open_parquet, open_table, text
+from tracker.store.bulk import NotByColumns, arrow
+from tracker.store.bulk.cells import Cells, coded, whole
+from tracker.store.bulk.unit import Unit
+
+ROWS = 200_000  # of one unit
+
+_TIMES = ("valid_from", "valid_to")
+_USD = "price_usd_per_machine_hour"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Stretch(NamedTuple):
+    """Rows of a table. ``last`` is the number of the last one, ``of(i)`` the number and the cells
+    of the row in place i of ``unit``, ``broken`` those that are not even whole rows."""
+
+    last: int
+    unit: Unit
+    of: Callable[[int], tuple[int, Sequence[str]]]
+    broken: Sequence[tuple[int, Sequence[str]]] = ()
+
+
+def micros(cell: str) -> int:
+    """Microseconds since 1970 of the time in *cell*. Raises ValueError."""
+    return (own.moment(cell) - _EPOCH) // _MICROSECOND
+
+
+def stretches(path: Path, kind: str, after: int) -> Iterator[Stretch]:
+    """The rows behind number *after*. Raises BadTable and NotByColumns."""
+    if kind == "parquet":
+        yield from _of_parquet(path, after)
+        return
+    with open_table(path, kind) as table:
+        yield from _of_rows(table, after, quoted=kind == "csv")
+
+
+# -- CSV and newline-delimited JSON --------------------------------------------------------------
+
+
+def _of_rows(table: Table, after: int, *, quoted: bool) -> Iterator[Stretch]:
+    header = table.header
+    places = {name: header.index(name) for name in own.NAMES}
+    rows = islice(table.rows, after, None)
+    while numbered := list(islice(rows, ROWS)):
+        fit, broken = list[tuple[int, Sequence[str]]](), list[tuple[int, Sequence[str]]]()
+        for item in numbered:
+            bad = len(item[1]) < len(header) or isinstance(item[1], CutShort)
+            (broken if bad else fit).append(item)
+        columns = list(zip(*(row for _, row in fit), strict=False)) or [()] * len(header)
+        cells = {name: coded(columns[place]) for name, place in places.items()}
+        if quoted:
+            cells |= {name: _unguarded(cells[name]) for name in own.OFFER_CELLS}
+        yield Stretch(numbered[-1][0], _unit(cells), fit.__getitem__, broken)
+
+
+def _unguarded(cells: Cells) -> Cells:
+    return cells._replace(texts=[own.unguarded(cell) for cell in cells.texts])
+
+
+def _unit(cells: dict[str, Cells]) -> Unit:
+    starts, ends = (whole(cells.pop(name), micros) for name in _TIMES)
+    return Unit(cells, starts, ends, whole(cells.pop(_USD), own.micro_usd))
+
+
+# -- Parquet -------------------------------------------------------------------------------------
+
+
+def _of_parquet(path: Path, after: int) -> Iterator[Stretch]:
+    files = open_parquet(path, dictionaries=True)
+    header = files[0].schema_arrow.names
+    number = 0
+    for file in files:
+        names = file.schema_arrow.names
+        if len(set(names)) < len(names):
+            raise NotByColumns("two columns of one name")
+        if number + file.metadata.num_rows > after:
+            for table in _tables(file, max(after - number, 0)):
+                last = number + max(after - number, 0) + table.num_rows
+                after = last
+                yield Stretch(last, _parquet_unit(table), _row_of(table, header, last))
+        number += file.metadata.num_rows
+        file.close()
+
+
+def _tables(file: Any, skipped: int) -> Iterator[Any]:
+    """The rows of *file* behind the first ones, ROWS at a time, each column in one piece."""
+    import pyarrow
+
+    waiting: list[Any] = []
+    held = 0
+    wanted = [name for name in own.NAMES if name in file.schema_arrow.names]
+    for batch in file.iter_batches(ROWS, columns=wanted):
+        if skipped >= batch.num_rows:
+            skipped -= batch.num_rows
+            continue
+        batch, skipped = batch.slice(skipped), 0
+        waiting.append(batch)
+        held += batch.num_rows
+        if held >= ROWS:
+            yield _whole(pyarrow.Table.from_batches(waiting))
+            waiting, held = [], 0
+    if waiting:
+        yield _whole(pyarrow.Table.from_batches(waiting))
+
+
+def _whole(table: Any) -> Any:
+    return table.unify_dictionaries().combine_chunks()
+
+
+def _parquet_unit(table: Any) -> Unit:
+    present = set(table.column_names)
+    nothing = Cells([""], arrow.none(table.num_rows))
+
+    def column(name: str) -> Any:
+        chunked = table.column(name)
+        return chunked.chunk(0) if chunked.num_chunks else chunked.combine_chunks()
+
+    cells: dict[str, Cells] = {}
+    numbers = {}
+    for name in own.NAMES:
+        if name not in present:
+            cells[name] = nothing
+            continue
+        found = None
+        if name in _TIMES:
+            found = arrow.times_of(column(name))
+        elif name == _USD:
+            found = arrow.money_of(column(name))
+        if found is None:
+            cells[name] = arrow.cells_of(column(name), text)
+        else:
+            numbers[name] = found
+    for name in (*_TIMES, _USD):
+        if name in cells:
+            read = own.micro_usd if name == _USD else micros
+            numbers[name] = whole(cells.pop(name), read)
+    return Unit(cells, *(numbers[name] for name in (*_TIMES, _USD)))
+
+
+def _row_of(
+    table: Any, header: Sequence[str], last: int
+) -> Callable[[int], tuple[int, Sequence[str]]]:
+    def row(place: int) -> tuple[int, Sequence[str]]:
+        found = table.slice(place, 1).to_pylist()[0]
+        return last - table.num_rows + place + 1, [text(found.get(name)) for name in header]
+
+    return row

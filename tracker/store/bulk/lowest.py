@@ -1,0 +1,53 @@
+"""Which offers of an import by columns may be far below all others of a week."""
+
+# Statements are put together from names of the schema only; values travel as parameters.
+# ruff: noqa: S608
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import date
+
+import numpy as np
+
+from tracker.store.bulk.months import month_tables
+from tracker.store.bulk.offers import Offers
+from tracker.store.bulk.unit import Lowest
+from tracker.store.imports import Connection, Limit, Run
+
+_ZERO = date(1970, 1, 1).toordinal()
+
+
+def by_week(connection: Connection, run: Run) -> Iterator[Limit]:
+    """Each seller's lowest list price of whole GPUs, by GPU family and week (UTC), in each of the
+    staged months."""
+    for table in month_tables(connection, run).values():
+        with connection.transaction(), connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT o.gpu_family, date_trunc('week', p.valid_from, 'UTC')::date, o.seller,"
+                f" trunc(min(p.price_micro_usd / o.gpu_count))::bigint FROM {table} p"
+                f" JOIN {run.stage}_offer o ON o.id = p.offer_id"
+                " WHERE o.market = 'on_demand' AND NOT o.is_slice GROUP BY 1, 2, 3"
+            )
+            yield from (Limit(*row) for row in cursor.fetchall())
+
+
+def named(lowest: Lowest, offers: Offers) -> Iterator[Limit]:
+    """The lowest prices of a unit, as ``by_week`` says them."""
+    for family, monday, seller, micro_usd in zip(*(c.tolist() for c in lowest), strict=True):
+        yield Limit(
+            offers.families.all[family], date.fromordinal(_ZERO + monday),
+            offers.sellers.all[seller], micro_usd,
+        )  # fmt: skip
+
+
+def doubtful(offers: Offers, limits: Mapping[tuple[str, str], int]) -> list[int]:
+    """The numbers of the offers that were ever listed below the limit of their GPU family and
+    seller (micro-USD per GPU-hour; of several weeks' limits the highest)."""
+    known = offers.known
+    found: list[int] = []
+    for (family, seller), limit in limits.items():
+        family_number, seller_number = offers.families.number(family), offers.sellers.number(seller)
+        mine = (known.families == family_number) & (known.sellers == seller_number)
+        found += (np.flatnonzero(mine & (known.lowest < limit)) + 1).tolist()
+    return found

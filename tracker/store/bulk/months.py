@@ -1,0 +1,152 @@
+"""Months that were staged by columns become months of history: what cannot stay is taken out,
+indexes are made, tables are attached."""
+
+# Statements are put together from names of the schema only; values travel as parameters.
+# ruff: noqa: S608
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from tracker.store import partitions
+from tracker.store.bulk.stage_jobs import month_of
+from tracker.store.engine import connect
+from tracker.store.imports import IDENTITY, Connection, Cursor, Run
+from tracker.store.schema import price_span
+
+_SPAN = tuple(price_span.c.keys())
+_CONNECTIONS = 2
+# Of one index at a time; the settings of a small server are for many.
+_INDEX_MEMORY = "128MB"
+
+
+def month_tables(connection: Connection, run: Run) -> dict[str, str]:
+    """The tables of months that *run* has staged, by what their names end with, in order."""
+    with connection.cursor() as cursor:
+        return _month_tables(cursor, run)
+
+
+def _month_tables(cursor: Cursor, run: Run) -> dict[str, str]:
+    cursor.execute(
+        "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ %s"
+        " AND pg_table_is_visible(oid) ORDER BY length(relname), relname",
+        (f"^{run.stage}_[0-9]+_[0-9]+$",),
+    )
+    return {name.removeprefix(f"{run.stage}_"): name for (name,) in cursor}
+
+
+def settle(cursor: Cursor, run: Run, odd: Sequence[int] = ()) -> None:
+    """Have ``import_merge`` do what cannot simply be added: the offers with the numbers *odd*,
+    those found odd before, those whose stored history reaches into this import, and those that
+    another import has made meanwhile. Their spans are staged as single prices then."""
+    with cursor.copy(f"COPY {run.stage}_odd FROM STDIN") as copy:
+        for number in odd:
+            copy.write_row((number,))
+    cursor.execute(
+        f"INSERT INTO {run.stage}_odd SELECT s.n FROM {run.stage}_offer s"
+        " JOIN offer o ON o.key = s.key WHERE o.id <> s.id OR s.had AND EXISTS (SELECT FROM"
+        " price_span p WHERE p.offer_id = o.id AND p.valid_to >= s.first_at)"
+        f" EXCEPT SELECT n FROM {run.stage}_odd"
+    )
+    cursor.execute(f"SELECT EXISTS (SELECT FROM {run.stage}_odd)")
+    if cursor.fetchall() == [(False,)]:
+        return
+    cursor.execute(f"ANALYZE {run.stage}_odd, {run.stage}_offer")
+    for table in _month_tables(cursor, run).values():
+        cursor.execute(
+            f"""
+WITH odd AS (
+    SELECT s.n, s.id FROM {run.stage}_offer s WHERE s.n IN (SELECT n FROM {run.stage}_odd)
+), gone AS (
+    DELETE FROM {table} p USING odd WHERE p.offer_id = odd.id
+    RETURNING odd.n, p.valid_from, p.valid_to, p.price_native, p.price_micro_usd, p.fx_rate,
+        p.fx_date, p.valid_as_of, p.expires_at, p.fallback
+)
+INSERT INTO {run.stage}_price (n, at, until, exact, price_native, price_micro_usd, fx_rate, fx_date,
+    valid_as_of, expires_at, fallback)
+SELECT n, valid_from, valid_to, true, price_native, price_micro_usd, fx_rate, fx_date, valid_as_of,
+    expires_at, fallback FROM gone
+"""
+        )
+
+
+def index(url: str, connection: Connection, run: Run) -> None:
+    """Make the indexes that ``price_span`` has on every staged month that has none yet."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT indrelid::regclass::text FROM pg_index WHERE indrelid = ANY (%s::regclass[])"
+            " GROUP BY 1 HAVING count(*) = 2",
+            (list(_month_tables(cursor, run).values()),),
+        )
+        done = {name for (name,) in cursor}
+        tables = [t for t in _month_tables(cursor, run).values() if t not in done]
+    with ThreadPoolExecutor(_CONNECTIONS) as pool:
+        shares = [tables[n::_CONNECTIONS] for n in range(_CONNECTIONS)]
+        for _ in pool.map(lambda share: _index(url, share), shares):
+            pass
+
+
+def _index(url: str, tables: Sequence[str]) -> None:
+    if not tables:
+        return
+    with connect(url, statement_timeout_s=0, autocommit=True) as connection:
+        connection.execute(f"SET maintenance_work_mem = '{_INDEX_MEMORY}'")
+        connection.execute("SET max_parallel_maintenance_workers = 0")
+        for table in tables:
+            with connection.transaction():
+                connection.execute(f"ALTER TABLE {table} ADD PRIMARY KEY (offer_id, valid_to)")
+                connection.execute(f"CREATE INDEX {table}_gpu ON {table} (gpu_key, valid_to)")
+            connection.execute(f"ANALYZE {table}")
+
+
+def add_offers(cursor: Cursor, run: Run) -> None:
+    """The rows in ``offer`` of those whose spans are in staged months, with the ids set aside."""
+    names = ", ".join(IDENTITY)
+    staged = ", ".join(f"s.{name}" for name in IDENTITY)
+    cursor.execute(
+        f"""
+INSERT INTO offer (id, key, source_id, seller_id, {names}, gpu_raw, source_url, notes,
+    first_seen_at)
+OVERRIDING SYSTEM VALUE
+SELECT s.id, s.key, a.id, b.id, {staged}, s.gpu_raw, s.source_url, s.notes, s.first_at
+FROM {run.stage}_offer s JOIN provider a ON a.slug = s.source JOIN provider b ON b.slug = s.seller
+WHERE NOT s.had AND s.n NOT IN (SELECT n FROM {run.stage}_odd)
+ORDER BY s.n
+ON CONFLICT (key) DO NOTHING
+"""
+    )
+
+
+def attach(cursor: Cursor, run: Run) -> int:
+    """Make the staged months a part of ``price_span``; the number of spans in them.
+
+    A month that history has already takes the rows instead.
+    """
+    columns = ", ".join(_SPAN)
+    tables = _month_tables(cursor, run)
+    fresh = partitions.missing(cursor, [month_of(suffix) for suffix in tables])
+    spans = 0
+    for suffix, table in tables.items():
+        month = month_of(suffix)
+        name = partitions.partition_name(month)
+        if month not in fresh:
+            cursor.execute(f"INSERT INTO {name} ({columns}) SELECT {columns} FROM {table}")
+            spans += cursor.rowcount
+            cursor.execute(f"DROP TABLE {table}")
+            continue
+        cursor.execute(f"SELECT count(*) FROM {table}")
+        [(rows,)] = cursor.fetchall()
+        if not rows:
+            cursor.execute(f"DROP TABLE {table}")
+            continue
+        spans += rows
+        cursor.execute(f"ALTER TABLE {table} RENAME TO {name}")
+        cursor.execute(f"ALTER INDEX {table}_pkey RENAME TO {name}_pkey")
+        cursor.execute(f"ALTER INDEX {table}_gpu RENAME TO {name}_gpu_key_valid_to_idx")
+        cursor.execute(
+            f"ALTER TABLE price_span ATTACH PARTITION {name} FOR VALUES"
+            f" FROM ('{month.isoformat()}') TO ('{partitions.next_month(month).isoformat()}')"
+        )
+        cursor.execute(f"ALTER TABLE {name} DROP CONSTRAINT import_month")
+    return spans

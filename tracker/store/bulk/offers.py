@@ -1,0 +1,203 @@
+"""The offers that an import has met so far: numbers, what their spans begin with, and what has to
+be known of their latest span. About a hundred bytes an offer.
+
+An offer is *odd* when its spans cannot go into history as they are: they overlap, touch at the same
+price, are out of order. What is odd is left to ``import_merge``, which can deal with everything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from itertools import groupby, repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracker.store.bulk import NotByColumns
+from tracker.store.bulk.cells import Column, Flags, Ints
+from tracker.store.bulk.fields import int4
+
+# In the order of Offer.key.
+IDENTITY = (
+    "source", "provider", "native_id", "gpu_key", "gpu_count", "market", "tier", "price_kind",
+    "region", "country", "interconnect", "vcpus", "ram_gib", "dedicated", "datacenter", "upstream",
+    "currency", "price_unit", "billing_increment_seconds", "minimum_seconds", "commitment_hours",
+    "commitment_unknown", "disk_included_gb", "disk_usd_per_gb_hour", "egress_usd_per_gb",
+)  # fmt: skip
+SHAPE = ("gpu_key", "market", "tier", "gpu_count", "region")  # of a span, behind seller_id
+NEEDED = ("source", "provider", "gpu_key", "gpu_family", "market", "is_slice", "gpu_count")
+_FIRST = 1024
+_PARTS = 5_000  # a count of GPUs is so many tenths, hundredths, ... at most
+NEVER = np.iinfo(np.int64).min
+ANY_PRICE = np.iinfo(np.int64).max  # stands for a price that was not looked up
+
+
+def keys_of(columns: Mapping[str, Column], rows: Ints) -> NDArray[np.uint64]:
+    """``Offer.key`` of the offers in these *rows*, as two numbers each."""
+    parts: list[Any] = []
+    for one, names in groupby(IDENTITY, lambda name: len(columns[name].entries) == 1):
+        told = [columns[name] for name in names]
+        if one:  # the same for all rows
+            parts.append(repeat("\x1f".join(str(c.entries[0].identity) for c in told), len(rows)))
+        else:
+            parts += [column.at(rows, lambda entry: entry.identity) for column in told]
+    digest = hashlib.blake2b
+    texts = map("\x1f".join, zip(*parts, strict=True))
+    joined = b"".join([digest(text.encode(), digest_size=16).digest() for text in texts])
+    return np.frombuffer(joined, dtype=">u8").astype(np.uint64).reshape(-1, 2)
+
+
+class Known(NamedTuple):
+    """What is kept of each offer, by its place (its number less one).
+
+    ``counts`` and ``parts``: its GPUs are counts / parts. ``until``: the end of its latest span in
+    microseconds since 1970 (NEVER: none yet), ``price`` stands for that span's (or is ANY_PRICE).
+    ``lowest`` is its lowest price in micro-USD per GPU-hour.
+    """
+
+    ids: Ints
+    shapes: Ints
+    gpus: Ints
+    families: Ints
+    sellers: Ints
+    listed: Flags
+    counts: Ints
+    parts: Ints
+    until: Ints
+    price: Ints
+    lowest: Ints
+    odd: Flags
+
+
+_KINDS = {"shapes": np.int32, "gpus": np.int16, "families": np.int16, "sellers": np.int16,
+          "listed": np.bool_, "counts": np.int32, "parts": np.int32, "odd": np.bool_}  # fmt: skip
+_HIGHEST = np.iinfo(np.int64).max
+_EMPTY = {"until": NEVER, "lowest": _HIGHEST}
+
+
+class Words:
+    """Texts or bytes with a number each."""
+
+    def __init__(self, most: int) -> None:
+        self.all: list[Any] = []
+        self._numbers: dict[Any, int] = {}
+        self._most = most
+
+    def number(self, word: Any) -> int:
+        """The number of *word*."""
+        found = self._numbers.get(word)
+        if found is None:
+            found = self._numbers[word] = len(self.all)
+            self.all.append(word)
+            if found >= self._most:
+                raise NotByColumns("too many different GPUs or sellers")
+        return found
+
+    def numbers(self, words: Sequence[Any]) -> list[int]:
+        """The numbers of *words*."""
+        return list(map(self.number, words))
+
+
+class Offers:
+    """All offers of an import."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.shapes = Words(2**31)
+        self.gpus, self.families, self.sellers = Words(2**15), Words(2**15), Words(2**15)
+        self._index = _Index()
+        self._rows: dict[str, NDArray[Any]] = {
+            name: np.zeros(_FIRST, _KINDS.get(name, np.int64)) for name in Known._fields
+        }
+
+    @property
+    def known(self) -> Known:
+        """The columns, to be read and written."""
+        return Known(**{name: rows[: self.count] for name, rows in self._rows.items()})
+
+    def find(self, keys: NDArray[np.uint64]) -> Ints:
+        """The places of the offers with these *keys*; -1: not met yet."""
+        return self._index.find(keys)
+
+    def add(
+        self, keys: NDArray[np.uint64], ids: Ints, slugs: dict[str, int],
+        values: dict[str, list[Any]], fields: dict[str, list[bytes]],
+    ) -> Ints:  # fmt: skip
+        """Take up new offers; their places. *keys* differ. *slugs* are the ids of providers;
+        *values* and *fields* what is in their cells."""
+        first, self.count = self.count, self.count + len(ids)
+        self._grow()
+        places = np.arange(first, self.count)
+        self._index.add(keys, places)
+        mine = {name: rows[first : self.count] for name, rows in self._rows.items()}
+        for name, rows in mine.items():
+            rows[:] = _EMPTY.get(name, 0)
+        mine["ids"][:] = ids
+        who = [int4(slugs[s]) + int4(slugs[p])
+               for s, p in zip(values["source"], values["provider"], strict=True)]  # fmt: skip
+        shapes = map(b"".join, zip(who, *(fields[name] for name in SHAPE), strict=True))
+        mine["shapes"][:] = self.shapes.numbers(list(shapes))
+        mine["gpus"][:] = self.gpus.numbers(values["gpu_key"])
+        mine["families"][:] = self.families.numbers(values["gpu_family"])
+        mine["sellers"][:] = self.sellers.numbers(values["provider"])
+        mine["listed"][:] = [market == "on_demand" and not is_slice for market, is_slice
+                             in zip(values["market"], values["is_slice"], strict=True)]  # fmt: skip
+        ratios = {count: _ratio(count) for count in set(values["gpu_count"])}
+        if len(ids):
+            mine["counts"][:], mine["parts"][:] = zip(
+                *map(ratios.__getitem__, values["gpu_count"]), strict=True
+            )
+        return places
+
+    def _grow(self) -> None:
+        size = len(self._rows["ids"])
+        if self.count > size:
+            more = max(size, self.count - size)
+            for name, rows in self._rows.items():
+                self._rows[name] = np.concatenate((rows, np.zeros(more, rows.dtype)))
+
+
+def _ratio(count: Decimal) -> tuple[int, int]:
+    """*count* as a fraction. Division is exact with small ones alone."""
+    above, below = count.as_integer_ratio()
+    # Of the server's division, too, whose quotients are rounded to sixteen digits.
+    if above > _PARTS or below > _PARTS:
+        raise NotByColumns(f"{count} GPUs")
+    return above, below
+
+
+class _Index:
+    """The places of keys: sorted runs, few, as each is at least twice as long as the next."""
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[NDArray[np.uint64], NDArray[np.uint64], Ints]] = []
+
+    def find(self, keys: NDArray[np.uint64]) -> Ints:
+        places = np.full(len(keys), -1, dtype=np.int64)
+        for halves, others, of in self._runs:
+            at = np.minimum(np.searchsorted(halves, keys[:, 0]), len(halves) - 1)
+            near = halves[at] == keys[:, 0]
+            if np.any(near & (others[at] != keys[:, 1])):
+                raise NotByColumns("two offers' keys begin alike")
+            places[near] = of[at[near]]
+        return places
+
+    def add(self, keys: NDArray[np.uint64], places: Ints) -> None:
+        if not len(keys):
+            return
+        self._runs.append(_sorted((keys[:, 0], keys[:, 1], places)))
+        while len(self._runs) > 1 and 2 * len(self._runs[-1][0]) > len(self._runs[-2][0]):
+            one, other = self._runs.pop(), self._runs.pop()
+            self._runs.append(
+                _sorted(tuple(np.concatenate(pair) for pair in zip(other, one, strict=True)))
+            )
+
+
+def _sorted(run: Any) -> Any:
+    order = np.argsort(run[0], kind="stable")
+    if len(order) > 1 and np.any(np.diff(run[0][order]) == 0):
+        raise NotByColumns("two offers' keys begin alike")
+    return tuple(column[order] for column in run)

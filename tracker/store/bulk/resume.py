@@ -1,0 +1,71 @@
+"""What an interrupted import by columns had staged, as the next attempt needs to know it."""
+
+# Statements are put together from names of the schema only; values travel as parameters.
+# ruff: noqa: S608
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tracker.store.bulk.fields import field_of
+from tracker.store.bulk.months import month_tables
+from tracker.store.bulk.offers import ANY_PRICE, NEEDED, SHAPE, Offers
+from tracker.store.imports import Connection, Run
+from tracker.store.schema import offer
+from tracker.store.series.binary import PG_EPOCH_MICROS, read_columns
+
+_AT_ONCE = 10_000  # offers
+
+
+def staged_offers(connection: Connection, run: Run) -> Offers:
+    """The offers staged so far, each with the end of its latest span.
+
+    That span's price is not looked up: one that begins when it ends is taken for the same price,
+    which ``import_merge`` then looks at.
+    """
+    found = Offers()
+    with connection.transaction():
+        _read_offers(connection, run, found)
+        if not found.count:
+            return found
+        known = found.known
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT n FROM {run.stage}_odd")
+            known.odd[[n - 1 for (n,) in cursor]] = True
+        places = np.argsort(known.ids)
+        for table in month_tables(connection, run).values():
+            ids, ends, micro_usd = read_columns(
+                connection,
+                f"SELECT offer_id, max(valid_to), min(price_micro_usd) FROM {table}"
+                " GROUP BY offer_id",
+                {}, 3, times=(1,),
+            )  # fmt: skip
+            of = places[np.searchsorted(known.ids[places], ids)]
+            np.maximum.at(known.until, of, ends + PG_EPOCH_MICROS)
+            per_gpu = micro_usd * known.parts[of] // known.counts[of]
+            np.minimum.at(known.lowest, of, per_gpu)
+        known.price[:] = ANY_PRICE
+    return found
+
+
+def _read_offers(connection: Connection, run: Run, found: Offers) -> None:
+    names = list(dict.fromkeys((*NEEDED[2:], *SHAPE)))
+    encoders = {name: field_of(offer.c[name]) for name in SHAPE}
+    listed = ", ".join(f"s.{name}" for name in names)
+    with connection.cursor(name="staged") as cursor:
+        cursor.itersize = _AT_ONCE
+        cursor.execute(
+            f"SELECT s.key, s.id, s.source, s.seller, a.id, b.id, {listed} FROM {run.stage}_offer s"
+            " JOIN provider a ON a.slug = s.source JOIN provider b ON b.slug = s.seller"
+            " ORDER BY s.n"
+        )
+        while rows := cursor.fetchmany(_AT_ONCE):
+            columns: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)]
+            keys, ids, sources, sellers, source_ids, seller_ids, *cells = columns
+            values = dict(zip(names, cells, strict=True)) | {"source": sources, "provider": sellers}
+            fields = {name: list(map(encoders[name], values[name])) for name in SHAPE}
+            slugs = dict(zip(sources + sellers, source_ids + seller_ids, strict=True))
+            halves = np.frombuffer(b"".join(keys), dtype=">u8").astype(np.uint64).reshape(-1, 2)
+            found.add(halves, np.array(ids, dtype=np.int64), slugs, values, fields)

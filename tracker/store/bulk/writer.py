@@ -1,0 +1,59 @@
+"""Writing to the database beside reading: one thread, one connection, one transaction at a time."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+
+from tracker.store.engine import connect
+
+Connection = psycopg.Connection[Any]
+Job = Callable[[Connection], None]
+
+_WAITING = 2  # jobs: each holds its rows
+
+
+class Writer:
+    """Does jobs in order, on a connection of its own whose transactions they end themselves."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = connect(url, statement_timeout_s=0, lock_timeout_s=60)
+        self._jobs: queue.Queue[Job | None] = queue.Queue(_WAITING)
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name="import-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, job: Job) -> None:
+        """Have *job* done; wait while others do. Raises what an earlier job has raised."""
+        if self._error is not None:
+            raise self._error
+        self._jobs.put(job)
+
+    def close(self) -> None:
+        """Wait for all jobs, and close the connection. Raises what one of them has raised."""
+        self._end()
+        if self._error is not None:
+            raise self._error
+
+    def abandon(self) -> None:
+        """Do no more jobs, and undo what has not been committed."""
+        self._error = self._error or InterruptedError()
+        self._end()
+
+    def _end(self) -> None:
+        self._jobs.put(None)
+        self._thread.join()
+        self._connection.close()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            if self._error is not None:
+                continue  # so that nobody waits for ever to hand in another
+            try:
+                job(self._connection)
+            except BaseException as error:
+                self._error = error
