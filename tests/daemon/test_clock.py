@@ -12,7 +12,7 @@ import pytest
 
 from tests.daemon.world import until
 from tracker.daemon.schedule import AlarmClock
-from tracker.daemon.service import _WallClock
+from tracker.daemon.wallclock import WallClock
 
 SECOND = timedelta(seconds=1)
 
@@ -129,7 +129,7 @@ def test_an_alarm_that_fails_is_told_and_harms_no_other() -> None:
 @pytest.mark.parametrize("hours", [-5, 5, 24 * 400])
 def test_a_clock_that_is_set_is_noticed_once(hours: int) -> None:
     moved = timedelta()
-    clock = _WallClock(lambda: now() + moved)
+    clock = WallClock(lambda: now() + moved)
     assert clock.jump() is None
     moved = timedelta(hours=hours)
     found = clock.jump()

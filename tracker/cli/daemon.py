@@ -24,10 +24,12 @@ def daemon(obj: dict[str, Any], /, once: bool) -> None:
     Several daemons may share one database: one works, the others stand by. SIGHUP reads the
     configuration anew, SIGTERM ends in order, a second one at once.
     """
+    from tracker.daemon import memory
     from tracker.daemon.once import NoneWorked, run_once
     from tracker.daemon.service import Daemon
     from tracker.web.server import CannotListen
 
+    memory.settle()
     try:
         made = Daemon(obj["config"])
         code = asyncio.run(_to_the_end(run_once(made) if once else made.run()))

@@ -60,6 +60,7 @@ class Poller:
     _overdue: dict[str, float] = field(default_factory=dict)  # since when, monotonic
     _known: frozenset[str] = frozenset()  # those that have been polled before
     _stopping: bool = False
+    _ended: int = 0
 
     def __post_init__(self) -> None:
         self._clock = AlarmClock(self._ring, self.metrics.job_missed)
@@ -159,6 +160,11 @@ class Poller:
     def running(self) -> list[str]:
         """The providers that are being polled."""
         return sorted(self._running)
+
+    def take_ended(self) -> int:
+        """How many polls have ended since the last call."""
+        ended, self._ended = self._ended, 0
+        return ended
 
     # -- one poll ----------------------------------------------------------------------------------
 
@@ -268,6 +274,7 @@ class Poller:
                 self.standings[name] = replace(self.standings[name], next_due_at=soonest)
         finally:
             self._running.pop(name, None)
+            self._ended += 1
             if name in self.plan.polled and name in self.standings:
                 self._arm(name, self.standings[name])
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from tracker.alert.deliver import Deliverer
 from tracker.app import App
-from tracker.daemon import site
+from tracker.daemon import memory, site
 from tracker.daemon.alerting import make_deliverer, templates
 from tracker.daemon.database import Database, Link, may_pass
 from tracker.daemon.outages import Outages, lasted
@@ -31,6 +31,7 @@ from tracker.daemon.plan import Plan, doubts_of, make_plan
 from tracker.daemon.status import DaemonStatus
 from tracker.daemon.systemd import Notifier
 from tracker.daemon.term import Term
+from tracker.daemon.wallclock import WallClock
 from tracker.http import HostGate
 from tracker.registry import UnknownProvider
 from tracker.settings import SettingsError
@@ -46,7 +47,6 @@ log = logging.getLogger(__name__)
 
 CYCLE_S = 3.0  # between two looks at who leads and what time it is
 SLOWEST_CYCLE_S = 90.0  # with every time limit of the database used up
-CLOCK_JUMP = timedelta(seconds=30)
 STARTING_S = 60.0  # that the service manager is asked to wait for the database, again and again
 THREADS = 24  # a poll whose thread never ends must leave enough of them for the others
 AT_LAST_S = 5.0  # after a second signal the process ends, whatever still runs
@@ -99,6 +99,7 @@ class Daemon:
         self._stop, self._at_once, self._hurry = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._exit_code = 0
         self._reloads: set[asyncio.Task[None]] = set()
+        self._upkeep = memory.Upkeep()
 
     # -- living ------------------------------------------------------------------------------------
 
@@ -135,7 +136,7 @@ class Daemon:
             await _ended([cycle, stopped])
 
     async def _cycles(self) -> None:
-        clock = _WallClock(self._utc_now)
+        clock = WallClock(self._utc_now)
         while True:
             self._hurry.clear()
             await self._cycle()
@@ -143,6 +144,8 @@ class Daemon:
                 self._clock_was_set(by)
             if self.term is not None:
                 self.term.tick()
+            if self._upkeep.due(self.term.poller if self.term is not None else None):
+                await asyncio.to_thread(memory.give_back)
             self._ticked = time.monotonic()
             pause = self._cycle_s * random.uniform(0.8, 1.2)  # noqa: S311 - contenders drift apart
             with suppress(TimeoutError):
@@ -196,6 +199,7 @@ class Daemon:
             await term.end()
             raise
         self.term = term
+        self._upkeep.ask()
         self.metrics.leader(True)
         log.info("leading as %s, term %s; polling %s", self.holder, link.leadership.epoch,
                  ", ".join(self.plan.polled) or "nobody")  # fmt: skip
@@ -306,6 +310,7 @@ class Daemon:
 
     def _take_up(self, plan: Plan) -> None:
         before, self.plan = self.plan, plan
+        self._upkeep.ask()
         _log_as(plan.app)
         for name in sorted(_only_at_start(before, plan)):
             log.warning("%s has changed: restart the daemon for it", name)
@@ -352,22 +357,6 @@ class Daemon:
             waiting.cancel()
             web.result()
         return web
-
-
-class _WallClock:
-    """Notices when the wall clock and the one that only counts disagree."""
-
-    def __init__(self, utc_now: Callable[[], datetime]) -> None:
-        self._utc_now = utc_now
-        self._last = utc_now(), time.monotonic()
-
-    def jump(self) -> timedelta | None:
-        """By how much the clock was set since the last call, None for what is no jump."""
-        now, monotonic = self._utc_now(), time.monotonic()
-        then, before = self._last
-        self._last = now, monotonic
-        by = now - then - timedelta(seconds=monotonic - before)
-        return by if abs(by) > CLOCK_JUMP else None
 
 
 def _log_as(app: App) -> None:
