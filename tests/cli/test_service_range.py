@@ -84,7 +84,8 @@ def test_the_ends_are_the_machines_that_the_rate_takes_there(job: Any, tmp_path:
     batch = tmp_path / "batch.toml"
     text = SERVICE.replace("request_rate = {rate}", 'requests = "1M"')
     batch.write_text(text.replace("utilisation = 0.8\n", "").split("[spot]")[0])
-    asked = run("estimate", str(batch), "--gpu", "H100-SXM-80GB", "-o", "json").json()
+    one = ("--gpu", "H100-SXM-80GB", "--gpus", "1")
+    asked = run("estimate", str(batch), *one, "-o", "json").json()
     [once] = asked["estimates"]
     rates = [1_000_000 / 3600 / once[key] for key in ("high_hours", "hours", "low_hours")]
     found = run("cheapest", job("40"), "-o", "json").json()

@@ -239,28 +239,21 @@ class Answers:
 
     def estimate(self, question: Question, job: Job | None = None) -> EstimateReport:
         """How long a job takes on each GPU: *job*, or the one that the question names."""
-        from tracker.report.estimates import estimates, gpu_keys, priced
-        from tracker.report.measured import measured
+        from tracker.app.estimating import with_prices, without_prices
 
-        values, app = question.values, self.app
+        values, app, names = question.values, self.app, question.values["gpu"]
         job = self._named(values["job"]) if job is None else job
         if values["gpus"] is not None:
             job = replace(job, gpus_needed=values["gpus"], count_given=job.task is not None)
-
-        def look(job: Job) -> list[OnGpu]:
-            keys = gpu_keys(values["gpu"], job, app.catalogue)
-            return estimates(job, keys, app.catalogue)
-
         if not values["prices"]:
-            return EstimateReport(job, look(job), None)
+            return EstimateReport(job, without_prices(app, job, names), None)
         try:
             with self._reading() as connection:
-                job = measured(connection, job)
-                found = priced(look(job), job, app.catalogue, connection, question.now)
+                found = with_prices(connection, app, job, names, question.now)
                 return EstimateReport(job, found, None)
         except NothingRecorded:
             remark = "No prices yet; ask for some with: gpucost poll"
-            return EstimateReport(job, look(job), remark)
+            return EstimateReport(job, without_prices(app, job, names), remark)
 
     def providers(self, question: Question) -> ProvidersReport:
         """How each provider stands, and those never polled."""

@@ -19,7 +19,7 @@ from tracker.domain.gpu import UnknownGpu
 from tracker.domain.job import Job, JobError, NoEstimate, RuntimeEstimate
 from tracker.domain.texts import figure
 from tracker.report.shapes import words
-from tracker.report.shapes.estimated import document, remarks, span, worked_out
+from tracker.report.shapes.estimated import document, remarks, rented, span, worked_out
 
 if TYPE_CHECKING:
     from tracker.domain.runtime.types import Step
@@ -31,6 +31,7 @@ _COLUMNS = (
     render.Column("RANGE", 1, right=True), render.Column("BASIS", 2),
     render.Column("BOUND BY", 4), render.Column("GiB/GPU", 5, right=True),
     render.Column("$/GPU-H", 3, right=True), render.Column("RENTED", 2, right=True),
+    render.Column("MARKET", 4), render.Column("BILLED h", 3, right=True),
     render.Column("TOTAL", 1, right=True), render.Column("PROVIDER", 3),
 )  # fmt: skip
 
@@ -56,9 +57,10 @@ def estimate(obj: dict[str, Any], /, job: str, **options: Any) -> None:
     """How long JOB takes on each GPU, how sure that is, and how it was worked out.
 
     JOB is a built-in job's name or a job file; the size of a model (7B) gets no more than a rule of
-    thumb of what it fits on. Without --gpus the smallest of 1, 2, 4 and 8 GPUs that the job fits,
-    or whole machines of 8; of a service as many as its rate takes. The way to the number is shown
-    for the first GPU of the table.
+    thumb of what it fits on. Without --gpus as many GPUs as make the cheapest bill; where no price
+    is known the smallest of 1, 2, 4 and 8 that the job fits, or whole machines of 8, and of a
+    service as many as its rate takes. The way to the number is shown for the first GPU of the
+    table.
     """
     app = App(obj["config"])
     names = tuple(name for group in options["gpu"] for name in group)
@@ -106,23 +108,19 @@ def _found(
     app: App, job: Job, names: Sequence[str], prices: bool
 ) -> tuple[list[OnGpu], str | None]:
     """The job on each GPU, and why there are no prices beside it where there are none."""
-    from tracker.report.estimates import estimates, gpu_keys, priced
-    from tracker.report.measured import measured
+    from tracker.app.estimating import with_prices, without_prices
     from tracker.store.errors import StoreError
 
-    def look(job: Job) -> list[OnGpu]:
-        return estimates(job, gpu_keys(names, job, app.catalogue), app.catalogue)
-
     if not prices:
-        return look(job), None
+        return without_prices(app, job, names), None
     try:
         with app.reading() as connection:
-            job = measured(connection, job)
-            return priced(look(job), job, app.catalogue, connection, datetime.now(UTC)), None
+            return with_prices(connection, app, job, names, datetime.now(UTC)), None
     except NothingRecorded:
-        return look(job), "No prices yet; ask for some with: gpucost poll"
+        remark = "No prices yet; ask for some with: gpucost poll"
+        return without_prices(app, job, names), remark
     except StoreError as error:
-        return look(job), f"No prices: {error}"
+        return without_prices(app, job, names), f"No prices: {error}"
 
 
 def _print(job: Job, found: Sequence[OnGpu], remark: str | None) -> None:
@@ -144,7 +142,7 @@ def _print(job: Job, found: Sequence[OnGpu], remark: str | None) -> None:
     if fits:
         render.say()
         _path(job, fits[0])
-    for text in remarks(job, remark):
+    for text in remarks(job, remark, found):
         render.say(text)
 
 
@@ -158,7 +156,9 @@ def _cells(on: OnGpu) -> list[str]:
         hours.basis, str(made.bound) if made else render.DASH,
         f"{made.memory.total:.1f}" if made and made.memory else render.DASH,
         render.usd(row.bill.price.per_gpu(row.bill.gpu_count).usd, 4) if row else render.DASH,
-        f"{row.bill.machines} x {row.bill.gpu_count}" if row else render.DASH,
+        rented(row) if row else render.DASH,
+        row.offer.market.replace("_", "-") if row else render.DASH,
+        f"{row.bill.billed_hours:,.2f}" if row else render.DASH,
         _bill(row) if row else render.DASH,
         row.offer.provider if row else render.DASH,
     ]  # fmt: skip

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tracker.domain.job import Job, NoEstimate, RuntimeEstimate, is_slice, runtime_for
 from tracker.report.cheapest import Row, cheapest_report
 from tracker.report.filters import Filters
-from tracker.report.needs import with_needs
 
 if TYPE_CHECKING:
-    import psycopg
-
     from tracker.domain.gpu import Catalogue
     from tracker.domain.runtime.types import Answer
+    from tracker.report.asked import Asked
+    from tracker.report.discounts import DiscountBook
+    from tracker.store.reads import StoredOffer
 
 # What most people choose from: the reference part of families that most providers rent.
 USUAL_GPUS = (
@@ -28,7 +27,8 @@ USUAL_GPUS = (
 
 class OnGpu(NamedTuple):
     """A job on one kind of GPU. ``answer`` is the way to the hours where they were worked out,
-    ``row`` the cheapest offer of so many of them, where prices are known."""
+    ``row`` the cheapest way to run it there, where prices are known: then the count and the hours
+    are those of that way."""
 
     gpu: str
     gpus: int
@@ -39,7 +39,10 @@ class OnGpu(NamedTuple):
 
 def estimates(job: Job, keys: Iterable[str], catalogue: Catalogue) -> list[OnGpu]:
     """The job on each GPU of *keys*: the fastest first, then those on which it cannot run."""
-    found = [_on(job, key, catalogue) for key in dict.fromkeys(keys)]
+    return _fastest_first(_on(job, key, catalogue) for key in dict.fromkeys(keys))
+
+
+def _fastest_first(found: Iterable[OnGpu]) -> list[OnGpu]:
     return sorted(
         found,
         key=lambda on: (
@@ -93,28 +96,40 @@ def priced(
     found: Sequence[OnGpu],
     job: Job,
     catalogue: Catalogue,
-    connection: psycopg.Connection[Any],
+    asked: Asked,
+    discounts: DiscountBook,
     now: datetime,
 ) -> list[OnGpu]:
-    """*found* with the cheapest offer of each GPU and count, by the job's own limits."""
-    from tracker.report.asked import ask
-    from tracker.report.discounts import DiscountBook
-    from tracker.store import reads
+    """*found* with the cheapest way to run the job on each GPU, by the job's own limits.
 
-    filters = with_needs(Filters(), job)
-    keys = frozenset(on.gpu for on in found if isinstance(on.hours, RuntimeEstimate))
-    asked = ask(connection, filters, keys, now)
-    discounts = DiscountBook.at(reads.discounts(connection, now), now)
+    *asked* holds the offers of these GPUs. A bill is that of ``cheapest_report`` for the same
+    offer, and the count of GPUs is the one billed: a machine is paid for whole, so that the fewest
+    GPUs that the job fits are seldom the cheapest. The fastest of these ways come first.
+    """
+    offers: dict[str, list[StoredOffer]] = {}
+    for offer in asked.offers:
+        offers.setdefault(offer.gpu_key, []).append(offer)
     out = []
     for on in found:
-        offers = [offer for offer in asked.offers if offer.gpu_key == on.gpu]
-        if offers:
-            given = job.task is not None
-            one = replace(job, gpus_needed=on.gpus, count_given=given)
+        mine = offers.get(on.gpu)
+        if mine:
             report = cheapest_report(
-                offers, one, filters, catalogue, now, top=1, total_offers=len(offers),
+                mine, job, Filters(), catalogue, now, top=1, total_offers=len(mine),
                 shelves=asked.shelves, discounts=discounts,
             )  # fmt: skip
-            on = on._replace(row=report.rows[0] if report.rows else None)
+            if report.rows:
+                on = _as_billed(on, report.rows[0], job, catalogue)
         out.append(on)
-    return out
+    return _fastest_first(out)
+
+
+def _as_billed(on: OnGpu, row: Row, job: Job, catalogue: Catalogue) -> OnGpu:
+    """*on* with the count, the hours and the way there of the bill of *row*."""
+    gpus = max(row.estimate.gpus, job.gpus_needed)
+    if job.task is None:
+        return OnGpu(on.gpu, gpus, row.estimate, None, row)
+    from tracker.domain import evidence
+
+    per_machine = max(1, int(row.offer.gpu_count))
+    way = evidence.find(job, on.gpu, row.estimate.gpus, catalogue, per_machine)
+    return OnGpu(on.gpu, gpus, row.estimate, way.answer, row)

@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from tracker.domain.cost import LineKind
 from tracker.domain.job import Job, NoEstimate
 from tracker.report.shapes import texts, words
 
 if TYPE_CHECKING:
     from tracker.domain.job import RuntimeEstimate
     from tracker.domain.runtime.types import Estimate
+    from tracker.report.cheapest import Row
     from tracker.report.estimates import OnGpu
 
+_ZERO = Decimal(0)
 
-def remarks(job: Job, remark: str | None) -> list[str]:
-    """What a reader of the hours must know, with *remark*."""
+
+def remarks(job: Job, remark: str | None, found: Sequence[OnGpu] = ()) -> list[str]:
+    """What a reader of the hours must know, with *remark*; of the bills where *found* has some."""
     fewer = words.fewer(job)
-    return [text for text in (fewer, remark) if text]
+    rows = [on.row for on in found if on.row is not None]
+    return [text for text in (fewer, remark, *_of_bills(job, rows)) if text]
+
+
+def _of_bills(job: Job, rows: Sequence[Row]) -> Iterator[str]:
+    if not rows:
+        return
+    if job.count_given or job.gpus_needed > 1:
+        yield "A machine is billed whole, with the GPUs that the job leaves idle."
+    else:
+        yield (
+            "On each GPU it is the cheapest way, with so many GPUs as make it that: a machine is "
+            "billed whole."
+        )
+    longest = max(sum((ln.quantity for ln in row.bill.lines if ln.kind is LineKind.SETUP), _ZERO)
+                  for row in rows)  # fmt: skip
+    if longest:
+        yield f"Set-up is billed beside the hours of the run: {texts.hours(longest)} at most."
 
 
 def worked_out(on: OnGpu) -> Estimate | None:
@@ -33,7 +55,7 @@ def document(job: Job, found: Sequence[OnGpu], remark: str | None) -> dict[str, 
         "job": job.name,
         "title": job.title,
         "kind": job.task.kind if job.task is not None else "hours",
-        "remark": " ".join(remarks(job, remark)) or None,
+        "remark": " ".join(remarks(job, remark, found)) or None,
         "estimates": [_entry(on) for on in found],
     }
 
@@ -45,6 +67,21 @@ def span(hours: RuntimeEstimate) -> str | None:
         return many if hours.low_gpus == hours.high_gpus else f"{hours.low_gpus:,} to {many}"
     low, high = hours.low_hours, hours.high_hours
     return None if low is None or high is None else f"{low:,.2f} to {high:,.2f}"
+
+
+def rented(row: Row) -> str:
+    """The machines of an offer and the GPUs in each, all of them billed: ``1 x 8``."""
+    return f"{row.bill.machines} x {texts.count(row.bill.gpu_count)}"
+
+
+def billed(row: Row) -> str:
+    """What is billed, in words."""
+    b = row.bill
+    gpus = "1 GPU" if b.gpu_count == 1 else f"{texts.count(b.gpu_count)} GPUs"
+    machines = f"a machine of {gpus}" if b.machines == 1 else f"{b.machines} machines of {gpus}"
+    market = "" if row.offer.market == "on_demand" else f" ({row.offer.market.replace('_', ' ')})"
+    price = texts.usd(b.price.usd, 4)
+    return f"{machines}{market} for {texts.hours(b.billed_hours)} at {price} an hour"
 
 
 def _entry(on: OnGpu) -> dict[str, Any]:
@@ -87,6 +124,8 @@ def _entry(on: OnGpu) -> dict[str, Any]:
         "high_usd": texts.usd_text(row.high_usd) if row else None,
         "machines": row.bill.machines if row else None,
         "gpus_per_machine": texts.quantity(row.bill.gpu_count) if row else None,
+        "billed_hours": texts.quantity(row.bill.billed_hours) if row else None,
+        "market": row.offer.market if row else None,
         "provider": row.offer.provider if row else None,
     }
     return entry

@@ -27,7 +27,7 @@ MOST_ROWS = 1000
 ESTIMATE_COLUMNS = (
     "gpu", "gpus", "runs", "hours", "low_hours", "high_hours", "basis", "lower_bound", "bound",
     "vram_gib", "price_usd_per_gpu_hour", "total_usd", "at_least_usd", "low_usd", "high_usd",
-    "provider", "reason",
+    "machines", "gpus_per_machine", "billed_hours", "market", "provider", "reason",
 )  # fmt: skip
 JOB_COLUMNS = ("job", "kind", "from", "title", "problem")
 
