@@ -96,7 +96,7 @@ class World:
         context = self.recorder.context(source)
         known = Known(
             context.last_price_micro_usd, context.complete_count, context.shrunk_counts,
-            context.pending,
+            context.pending, context.sizes,
         )  # fmt: skip
         found = assess(
             list(offers), known, catalogue(), Rules(),

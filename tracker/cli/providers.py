@@ -101,7 +101,7 @@ def _never(r: dict[str, Any]) -> str:
 
 
 def _state(r: dict[str, Any]) -> str:
-    from tracker.report.health import LOW_COVERAGE
+    from tracker.report.health import HIGH_COVERAGE, LOW_COVERAGE
 
     if r["last_status"] is None:
         return "price book only"
@@ -112,7 +112,8 @@ def _state(r: dict[str, Any]) -> str:
         state += ", stale"
     if r["unchanged_since"] is not None:
         state += f", unchanged since {r['unchanged_since']:%Y-%m-%d}"
-    if r["coverage"] is not None and r["coverage"] < LOW_COVERAGE and not r["stale"]:
+    usual = r["coverage"] is None or LOW_COVERAGE <= r["coverage"] <= HIGH_COVERAGE
+    if not usual and not r["stale"]:
         state += f", {_usual(r)} of its usual offers"
     return state
 

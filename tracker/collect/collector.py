@@ -217,7 +217,7 @@ class Collector:
         context = self.recorder.context(source)
         return Known(
             context.last_price_micro_usd, context.complete_count, context.shrunk_counts,
-            context.pending,
+            context.pending, context.sizes,
         )  # fmt: skip
 
     def _record(

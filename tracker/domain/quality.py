@@ -17,6 +17,7 @@ from tracker.domain.gpu import Catalogue
 from tracker.domain.money import to_micro_usd
 from tracker.domain.offer import Market, Offer
 from tracker.domain.references import References, median_without
+from tracker.domain.surge import Sizes, surge
 
 
 class Gate(StrEnum):
@@ -29,6 +30,7 @@ class Gate(StrEnum):
     REGION_OUTLIER = "region_outlier"
     MARKET_OUTLIER = "market_outlier"
     JUMP = "jump"
+    SURGE = "surge"
 
 
 # A market can really crash or be undercut by one host, so these two open again once the price
@@ -85,12 +87,14 @@ class Known:
     ``complete_count`` are the offers of the last complete poll, those held until confirmed
     included. ``shrunk_counts`` are the offer counts of the polls refused as shrunk since the last
     good one, newest first and not in quick succession. ``pending`` is keyed by (offer key, gate).
+    ``sizes`` are what tells a surge from a usual poll.
     """
 
     last_price_micro_usd: Mapping[bytes, int] = field(default_factory=dict)
     complete_count: int | None = None
     shrunk_counts: Sequence[int] = ()
     pending: Mapping[tuple[bytes, str], Pending] = field(default_factory=dict)
+    sizes: Sizes = field(default_factory=Sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +194,10 @@ class Gatekeeper:
         self._catalogue = catalogue
         self._rules = rules
         self._marketplace = marketplace
-        self._references = References(offers, lambda o: self._band(o) is None)
+        self._grown = surge(len(offers), known.sizes)
+        self._references = References(
+            offers, lambda o: self._band(o) is None and self._surge(o) is None
+        )
         self._references.add_machines(lambda o: self._region(o) is not None)
 
     def judge(self, offer: Offer) -> Quarantined | None:
@@ -265,6 +272,8 @@ class Gatekeeper:
                 return self._market_outlier(o)
             case Gate.JUMP:
                 return self._jump(o)
+            case Gate.SURGE:
+                return self._surge(o)
 
     def band(self, o: Offer) -> tuple[Decimal, Decimal] | None:
         """The plausible USD per GPU-hour for this GPU and market, or None when unknown."""
@@ -340,6 +349,11 @@ class Gatekeeper:
         ):
             return None
         return f"${o.price.usd:.4f} where the last accepted price was ${Decimal(last) / 10**6:.4f}"
+
+    def _surge(self, o: Offer) -> str | None:
+        if self._grown is None or _typed(o) or o.key in self._known.last_price_micro_usd:
+            return None
+        return self._grown
 
     def _fine(self, gate: Gate, o: Offer) -> str:
         """What a passed gate compared, for people who want to see it."""

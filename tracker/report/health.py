@@ -22,8 +22,9 @@ UNCHANGED_ALARM = timedelta(days=14)
 # Silent for so long a provider is gone rather than down (``[quality] retired_after_days``).
 RETIRED_AFTER = timedelta(days=30)
 
-# A poll with less than this part of the offers that are usual is worth a look.
-LOW_COVERAGE = Decimal("0.8")
+# A poll with less than the one part of the offers that are usual, or more than the other, is worth
+# a look.
+LOW_COVERAGE, HIGH_COVERAGE = Decimal("0.8"), Decimal(5)
 
 
 @dataclass(frozen=True, slots=True)

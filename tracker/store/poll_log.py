@@ -15,9 +15,11 @@ from typing import Any
 import psycopg
 from psycopg.types.json import Jsonb
 
+from tracker.domain.surge import Sizes
 from tracker.store.archive import archive_payloads
 from tracker.store.poll_rows import Inconsistent
 from tracker.store.poll_types import Poll, Recorded
+from tracker.store.status import FEWEST_POLLS, PAST_POLLS
 
 Cursor = psycopg.Cursor[Any]
 
@@ -141,6 +143,24 @@ def earlier_counts(cursor: Cursor, row: ProviderRow) -> tuple[int | None, tuple[
             shrunk.append(offers)
             counted_at = polled_at
     return complete[0] if complete else None, tuple(shrunk)
+
+
+def sizes(cursor: Cursor, row: ProviderRow) -> Sizes:
+    """How many offers its polls bring: usually, and the latest not in quick succession with now."""
+    cursor.execute(
+        "SELECT count(*), percentile_disc(0.5) WITHIN GROUP (ORDER BY offers) FROM (SELECT offers"
+        " FROM poll WHERE provider_id = %s AND status = 'complete'"
+        " ORDER BY polled_at DESC LIMIT %s) past",
+        (row.id, PAST_POLLS),
+    )
+    [(polls, usual)] = cursor.fetchall()
+    cursor.execute(
+        "SELECT offers + quarantined FROM poll WHERE provider_id = %s AND polled_at <= %s"
+        " AND status IN ('complete', 'partial', 'empty', 'shrunk') ORDER BY polled_at DESC LIMIT 1",
+        (row.id, row.now - row.apart),
+    )
+    latest = cursor.fetchone()
+    return Sizes(usual if polls >= FEWEST_POLLS else None, latest[0] if latest else None)
 
 
 def refuse(cursor: Cursor, poll: Poll, row: ProviderRow, status: str) -> Recorded:

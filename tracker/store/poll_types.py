@@ -12,6 +12,7 @@ from tracker.domain import spans
 from tracker.domain.findings import Quarantined, UnmappedGpu
 from tracker.domain.offer import Discount, Offer
 from tracker.domain.quality import Pending
+from tracker.domain.surge import Sizes
 from tracker.store.schema import ACCEPTED_STATUSES, POLL_STATUSES
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class PollContext:
     force before. ``complete_count`` are the offers of the last complete poll and those that it
     held until confirmed. ``shrunk_counts`` are the polls refused as shrunk since the last accepted
     one, newest first, those in quick succession left out.
-    ``pending`` is keyed by (offer key, gate).
+    ``pending`` is keyed by (offer key, gate). ``sizes``: how many offers its polls bring.
     """
 
     last_ok_at: datetime | None = None
@@ -141,3 +142,4 @@ class PollContext:
     content_sha256: bytes | None = None
     content_since: datetime | None = None
     consecutive_failures: int = 0
+    sizes: Sizes = field(default_factory=Sizes)

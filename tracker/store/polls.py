@@ -111,6 +111,7 @@ class Recorder:
                 return PollContext()
             memory = _current(cursor, memory, row)
             complete, shrunk = poll_log.earlier_counts(cursor, row)
+            sizes = poll_log.sizes(cursor, row)
         self._memory[source] = memory
         findings, live = memory.findings, memory.remembered.live
         prices = findings.last_prices() | live.micro_usd
@@ -119,7 +120,7 @@ class Recorder:
             complete += len(findings.waiting() - live.marks.keys())
         return PollContext(
             row.last_ok_at, prices, complete, shrunk, pending, row.content_sha256,
-            row.content_since, row.consecutive_failures,
+            row.content_since, row.consecutive_failures, sizes,
         )  # fmt: skip
 
     def _make_providers(self, poll: Poll, status: str) -> None:
