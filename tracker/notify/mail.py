@@ -15,6 +15,7 @@ import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from email.headerregistry import BaseHeader, HeaderRegistry
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
@@ -31,8 +32,23 @@ log = logging.getLogger(__name__)
 Security = Literal["starttls", "tls", "none"]
 DEFAULT_PORTS: dict[Security, int] = {"starttls": 587, "tls": 465, "none": 25}
 
+
+class _Headers(HeaderRegistry):
+    """Makes the class of a header once for each name, where email makes dozens for each mail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._made: dict[str, type[BaseHeader]] = {}
+
+    def __getitem__(self, name: str) -> type[BaseHeader]:
+        made = self._made.get(name)
+        if made is None:
+            made = self._made[name] = super().__getitem__(name)
+        return made
+
+
 # Long enough for a whole subject: folded, it would begin with a blank. SMTP allows 998.
-_POLICY = SMTP.clone(max_line_length=300)
+_POLICY = SMTP.clone(max_line_length=300, header_factory=_Headers())
 _SUBJECT_CHARACTERS = 200
 _TIMEOUT_S = 15.0  # of each step
 _TOTAL_S = 60.0
