@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -87,7 +88,7 @@ def polls(url: str, name: str) -> int:
 
 
 def test_a_parser_that_never_ends_is_given_up_and_delays_nobody(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    database_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(polling, "GRACE_S", 0.0)
     monkeypatch.setattr(polling, "RECORDING_S", 0.0)
@@ -103,8 +104,11 @@ def test_a_parser_that_never_ends_is_given_up_and_delays_nobody(
         async with poller(database_url, provider("stuck", stuck), provider("fine", nothing)) as it:
             await it.start()
             await eventually(lambda: "stuck" in it.outcomes)
-            assert "given up" in str(it.outcomes["stuck"].reason)
+            assert "given up" in caplog.text
             assert it.hung == []
+            # The next one is not even begun: there is never more than one thread that hangs.
+            await eventually(lambda: "still being read" in str(it.outcomes["stuck"].reason))
+            assert [t.name for t in threading.enumerate()].count("gpucost-parse-stuck") == 1
             done = polls(database_url, "fine")
             await eventually(lambda: polls(database_url, "fine") >= done + 3)
             ended = True

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -132,6 +134,52 @@ def test_an_interrupt_is_for_us(lab: Lab) -> None:
 def test_so_is_being_told_to_stop(lab: Lab) -> None:
     with pytest.raises(SystemExit):
         lab.poll(module(lab, **_fetch(SystemExit(143))), 0)
+
+
+def test_a_parser_that_hangs_fails_its_poll_and_holds_nobody_up(lab: Lab) -> None:
+    """Not even the end of the event loop, which waits for the threads of its pool."""
+    begun, free = threading.Event(), threading.Event()
+
+    def hang(payloads: Sequence[Payload]) -> Parsed:
+        begun.set()
+        free.wait(60)
+        return two()
+
+    lab.collector.parse_s = 0.2
+    try:
+        started = time.monotonic()
+        acme, runpod = lab.poll_all([module(lab, parse=hang), "runpod"], 0)
+        assert begun.is_set()
+        assert (acme.status, acme.reason) == ("failed", "its answer was not read within 0.2 s")
+        assert runpod.status == "complete"
+        again = lab.poll(module(lab, parse=hang), 5)
+        assert again.reason == "its answer before this one is still being read"
+        assert time.monotonic() - started < 30
+        hanging = [t for t in threading.enumerate() if t.name == "gpucost-parse-acme"]
+        assert len(hanging) == 1
+        assert hanging[0].daemon, "or the process could not end"
+    finally:
+        free.set()
+    hanging[0].join(10)
+    lab.collector.parse_s = 30
+    assert lab.poll(module(lab, parse=hang), 10).status == "complete"
+
+
+def test_many_hanging_parsers_leave_the_pool_to_the_others(lab: Lab) -> None:
+    free = threading.Event()
+
+    def hang(payloads: Sequence[Payload]) -> Parsed:
+        free.wait(60)
+        return two()
+
+    lab.collector.parse_s = 0.2
+    hung = [replace(module(lab, parse=hang), name=f"acme{n}") for n in range(40)]
+    try:
+        outcomes = lab.poll_all([*hung, "runpod"], 0)
+    finally:
+        free.set()
+    assert {o.status for o in outcomes[:-1]} == {"failed"}
+    assert outcomes[-1].status == "complete"
 
 
 def _refusing(

@@ -15,6 +15,7 @@ from typing import Any
 from tracker import registry
 from tracker.collect.digest import Digest, digest
 from tracker.collect.exchange import Rates, foreign, rates_for
+from tracker.collect.reading import Reading
 from tracker.domain.gpu import Catalogue
 from tracker.domain.normalize import FxRate
 from tracker.domain.quality import Known, Rules
@@ -37,6 +38,8 @@ log = logging.getLogger(__name__)
 
 REASON_LENGTH = 300
 GRACE_S = 5.0
+# The largest answers take a tenth of it; it has to end some time, whatever an answer makes it do.
+PARSE_S = 120.0
 
 
 def grace_s(deadline_s: float) -> float:
@@ -78,7 +81,8 @@ class Collector:
     ``client`` makes the HTTP client of one poll, given the seconds it may take. ``recorder`` is
     None on a dry run: then nothing is read from or written to the store. ``utc_now`` is the clock.
     ``redact`` takes secrets out of a text; ``sellers`` gives the names that the store knows;
-    ``rates`` keeps exchange rates from one poll to the next.
+    ``rates`` keeps exchange rates from one poll to the next. ``parse_s`` bounds the parsing of an
+    answer, which ``reading`` does.
     """
 
     catalogue: Catalogue
@@ -89,6 +93,8 @@ class Collector:
     redact: Callable[[str], str] = str
     sellers: Callable[[], Collection[str]] = frozenset
     rates: Rates | None = None
+    parse_s: float = PARSE_S
+    reading: Reading = field(default_factory=Reading)
 
     async def poll(
         self, provider: Provider[Any], config: ProviderConfig, deadline_s: float | None = None
@@ -171,7 +177,7 @@ class Collector:
     async def _digest(
         self, provider: Provider[Any], payloads: Sequence[Payload], http: Client
     ) -> Digest:
-        parsed = await asyncio.to_thread(registry.parse, provider, payloads)
+        parsed = await self.reading.parse(provider, payloads, self.parse_s)
         fx: Mapping[str, FxRate] = {}
         if currencies := foreign(parsed.offers):
             today = self.utc_now().date()
