@@ -215,6 +215,7 @@ def _series(group: Group) -> Series:
             bucket.start, bucket.end, point.usd, bucket.low, bucket.high, bucket.known,
             best.offer.gpu_key if best else None, best.offer.provider if best else None,
             str(best.cost.line.estimate.basis) if best else None,
+            best.offer.source if best else None, best.offer.valid_as_of if best else None,
         ))  # fmt: skip
     return Series(
         group.name, tuple(points), group.now_usd,

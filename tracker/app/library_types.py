@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import TypedDict
 
@@ -130,6 +130,8 @@ class Point:
     gpu: str | None
     provider: str | None
     basis: str | None
+    source: str | None  # whose word the price is
+    valid_as_of: date | None  # the day a person read it; None: a program did
 
 
 @dataclass(frozen=True, slots=True)

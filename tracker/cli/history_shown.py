@@ -7,7 +7,7 @@ from datetime import datetime, tzinfo
 from decimal import Decimal
 from typing import Any
 
-from tracker.cli import render
+from tracker.cli import bills, render
 from tracker.cli.render_chart import Drawn, chart, narrowed, sparkline
 from tracker.report.history.bucketed import Point
 from tracker.report.history.told import Group, Told
@@ -55,7 +55,8 @@ def _figures(told: Told, *, wide: bool) -> None:
     label = "GPU" if told.report.question.per == "gpu" else "PROVIDER"
     now = "NOW" if told.live is not None else "LAST"
     columns = [
-        render.Column(label), render.Column(now, right=True), render.Column("MIN", right=True),
+        render.Column(label), render.Column(now, right=True), render.Column("AGE", 2),
+        render.Column("MIN", right=True),
         render.Column("P10", 3, right=True), render.Column("MEDIAN", right=True),
         render.Column("P90", 3, right=True), render.Column("MAX", 2, right=True),
         render.Column("BELOW", 1, right=True), render.Column("CHEAPEST", right=True),
@@ -74,7 +75,8 @@ def _figures(told: Told, *, wide: bool) -> None:
 def _figure_cells(told: Told, group: Group) -> list[str]:
     found, report = group.statistics, told.report
     length = report.end - report.question.start
-    now = render.usd(group.now_usd)
+    now, offer = render.usd(group.now_usd), group.now_offer
+    read_on = None if offer is None else offer.valid_as_of
     figures = [render.DASH] * 5 if found is None else [
         render.usd(value)
         for value in (found.low, found.p10, found.median, found.p90, found.high)
@@ -83,6 +85,7 @@ def _figure_cells(told: Told, group: Group) -> list[str]:
     return [
         group.name,
         f"≥ {now}" if group.now_at_least else now,
+        bills.age_text(read_on, told.age_of(group), stale=False),
         *figures,
         shape.length_text(group.below) if group.below is not None else render.DASH,
         shape.share(told, group.name) if group.name in told.shares.of else render.DASH,

@@ -130,10 +130,8 @@ def _print(found: Waiting) -> None:
 def _verdict(found: Waiting) -> str:
     from tracker.domain.waiting import Advice
 
-    j, now = found.judged, found.now
-    price = "no price is known now" if now is None else (
-        f"now {render.usd(now.usd)} on the {now.offer.gpu_key} at {now.offer.provider}"
-    )  # fmt: skip
+    j = found.judged
+    price = waiting.now_text(found, render.usd)
     if j.advice is Advice.UNKNOWN:
         return f"nobody can tell: {j.reason}; {price}"
     if j.advice is Advice.GO:
@@ -200,6 +198,7 @@ def _remarks(found: Waiting) -> Iterator[str]:
         share = 100 * (found.below / found.known)
         yield f"it cost less than now for {share:.0f} % of the time that prices are known for"
     yield from before_record(found.report.record, found.report.question.start)
+    yield from waiting.typed(found)
     yield "what prices did says nothing sure of what they will do"
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, time
 from typing import Any
 
 import anyio
@@ -27,6 +27,7 @@ from tracker.report.filters import age_seconds
 from tracker.report.shapes import estimated, texts
 from tracker.web.api.problems import refusal
 from tracker.web.api.views import VIEWS, View
+from tracker.web.mcp_open import Incoming, Open, Outgoing
 
 MAX_ROWS = 50
 MAX_POINTS = 200  # of history
@@ -76,7 +77,8 @@ def make_server(answers: Answers, limiter: anyio.CapacityLimiter | None = None) 
 
 
 async def serve_stdio(answers: Answers) -> None:
-    """Answer on standard input and output until the input ends, or SIGTERM or SIGINT comes."""
+    """Answer on standard input and output until the input ends and what was asked is answered, or
+    SIGTERM or SIGINT comes."""
     limiter = anyio.CapacityLimiter(AT_ONCE)
     server = make_server(answers, limiter)
     loop, ends = asyncio.get_running_loop(), set[asyncio.Task[None]]()
@@ -88,8 +90,11 @@ async def serve_stdio(answers: Answers) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end, number)
+    open_ = Open()
     async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
+        await server.run(
+            Incoming(read, open_), Outgoing(write, open_), server.create_initialization_options()
+        )
 
 
 async def _end(number: int, limiter: anyio.CapacityLimiter) -> None:
@@ -218,12 +223,8 @@ def provenance(view: View, now: datetime) -> dict[str, Any]:
     ages = [row["age_seconds"] for row in view.rows if row.get("age_seconds") is not None]
     if "advice" in view.document:
         return _provenance_of_waiting(view.document, now)
-    known = [row for row in view.rows if row.get("usd") is not None and "start" in row]
-    if known:  # buckets of history: how long ago the last and the first of them was
-        ages = [
-            max(0, int((now - max(row["end"] for row in known)).total_seconds())),
-            int((now - min(row["start"] for row in known)).total_seconds()),
-        ]
+    if "series" in view.document:
+        ages = list(_ages_of_history(view, now))
     return {
         "as_of": texts.iso(now),
         "age_seconds": {"least": min(ages), "most": max(ages)} if ages else None,
@@ -233,16 +234,40 @@ def provenance(view: View, now: datetime) -> dict[str, Any]:
     }
 
 
+def _ages_of_history(view: View, now: datetime) -> Iterator[int]:
+    """How old the price of each bucket is: of one that was read on a day, since then; else how
+    long ago the bucket ended and began. The edge of a bucket confirms nothing: its price is as old
+    as that of now at least, where that is live too."""
+    last = {
+        one["name"]: one["now_age_seconds"] or 0
+        for one in view.document["series"] if one["now_valid_as_of"] is None
+    }  # fmt: skip
+    for row in view.rows:
+        if row["usd"] is None:
+            continue
+        read_on = row.get("valid_as_of")
+        if read_on is not None:
+            yield _since(min(datetime.combine(read_on, time.min, UTC), row["end"]), now)
+            continue
+        for moment in (row["end"], row["start"]):
+            yield max(last.get(row["series"], 0), _since(moment, now))
+
+
+def _since(moment: datetime, now: datetime) -> int:
+    return max(0, int((now - moment).total_seconds()))
+
+
 def _provenance_of_waiting(document: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """The same of an answer that rests on a history: how long ago that ends, and begins."""
+    """The same of an answer that rests on a history: how old its last price is (where that is not
+    known, how long ago it ends), and how long ago it begins."""
     history, cheapest = document["history"], document["now"] or {}
-    ages = [] if history is None else [
-        max(0, int((now - history[name]).total_seconds())) for name in ("end", "start")
-    ]  # fmt: skip
+    ages = [] if history is None else [_since(history[name], now) for name in ("end", "start")]
+    if ages and cheapest.get("age_seconds") is not None:
+        ages[0] = cheapest["age_seconds"] + _since(history["end"], now)
     return {
         "as_of": texts.iso(now),
         "age_seconds": {"least": min(ages), "most": max(ages)} if ages else None,
-        "basis": _told([cheapest.get("basis")]), "sources": _told([cheapest.get("provider")]),
+        "basis": _told([cheapest.get("basis")]), "sources": _told([cheapest.get("source")]),
         "stale_rows": 0,
     }  # fmt: skip
 

@@ -17,6 +17,7 @@ from tracker.report.discounts import DiscountBook
 from tracker.report.filters import ANY, DEFAULT_MARKETS, Filters, reason_by
 from tracker.report.history.lines import Line, line_of
 from tracker.report.history.resold import without_resold
+from tracker.report.history.said import with_said
 from tracker.report.history.steps import CostStep, Names, Natives, Piece, by_month, cheapest_steps
 from tracker.report.history.versions import Versions, digest_of, machine_gpus
 from tracker.report.needs import with_needs
@@ -113,6 +114,7 @@ def history_report(
         _natives(connection, pieces),
         job.limits.budget_usd if job.limits is not None else None,
     )  # fmt: skip
+    series, overall = with_said(connection, series, overall, start, end)
     record = beginnings(connection, _gpu_keys(filters, catalogue), filters.providers or None)
     return HistoryReport(
         question=question, now=now, series=series, overall=overall, kinds=kinds,

@@ -17,10 +17,13 @@ from tracker.domain.series_statistics import (
     time_below,
 )
 from tracker.report.cheapest import CheapestReport, Row
+from tracker.report.dated import a_kind, whose
+from tracker.report.filters import age_seconds
 from tracker.report.history.answer import HistoryReport
 from tracker.report.history.bucketed import Point, Stat, points
 from tracker.report.history.steps import TIE, CostStep, series_of, step_at
 from tracker.report.record import before_record, not_whole
+from tracker.store.stored import StoredOffer
 
 OVERALL = "cheapest of all"
 _DAY = timedelta(days=1)
@@ -55,6 +58,13 @@ class Group(NamedTuple):
         return None if self.last is None else self.last.usd
 
     @property
+    def now_offer(self) -> StoredOffer | None:
+        """Whose price that is."""
+        if self.live is not None:
+            return self.live.offer
+        return None if self.last is None else self.last.offer
+
+    @property
     def now_at_least(self) -> bool:
         """Whether that is only an "at least"."""
         if self.live is not None:
@@ -73,9 +83,18 @@ class Told(NamedTuple):
     shares: Shares[str]
     live: CheapestReport | None
 
+    def age_of(self, group: Group) -> int | None:
+        """How many seconds old the price of *group* was at the end; None: not known."""
+        offer = group.now_offer
+        return None if offer is None else age_seconds(offer, self.report.end)
+
     def remarks(self) -> Iterator[str]:
         """What a reader of the figures must know."""
         yield from of_the_past(self.report)
+        yield from whose(
+            "Now by" if self.live is not None else "At the end by",
+            [(one.name, one.now_offer) for one in self.groups if one.now_offer is not None],
+        )
         yield from _of_shares(self.shares)
         if self.live is not None:
             yield from _of_now(self)
@@ -123,6 +142,7 @@ def _live_rows(
 def of_the_past(report: HistoryReport) -> Iterator[str]:
     """What a reader of any figure of *report* must know."""
     yield from _of_record(report)
+    yield from typed_text(report)
     yield from _of_estimates(report)
 
 
@@ -148,6 +168,22 @@ def _of_record(report: HistoryReport) -> Iterator[str]:
             f"For {_days(partial)} only bills with an unknown part are known: they are shown as"
             " at least so much, and are in no statistics."
         )
+
+
+def typed_text(report: HistoryReport) -> Iterator[str]:
+    """For how long the cheapest of all was no live price."""
+    typed = [step for step in report.overall if step.offer.valid_as_of is not None]
+    if not typed:
+        return
+    known, by_list = (
+        sum((step.end - step.start for step in some), timedelta())
+        for some in (report.overall, typed)
+    )
+    part, whole = length_text(by_list), length_text(known)
+    yield (
+        f"For {'all' if part == whole else part} of the {whole} for which a price is known the"
+        f" cheapest was {a_kind([step.offer for step in typed])}, not live."
+    )
 
 
 def _of_estimates(report: HistoryReport) -> Iterator[str]:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from tracker.domain.exact import plain
+from tracker.report.dated import not_live
 from tracker.report.history.bucketed import Point
 from tracker.report.history.steps import CostStep
 from tracker.report.history.told import Group, Told
@@ -17,7 +18,7 @@ from tracker.report.shapes.rows import job_values, ref
 COLUMNS = (
     "start", "end", "series", "usd", "low_usd", "high_usd", "mean_usd", "known_seconds", "at_least",
     "gpu", "gpus", "provider", "tier", "market", "region", "price_usd_per_gpu_hour", "hours",
-    "basis", "offer",
+    "basis", "offer", "source", "valid_as_of",
 )  # fmt: skip
 
 
@@ -58,7 +59,7 @@ def way(step: CostStep) -> dict[str, Any]:
         "tier": offer.tier, "market": offer.market, "region": offer.region,
         "price_usd_per_gpu_hour": texts.usd_text(step.cost.price_usd_per_gpu_hour),
         "hours": texts.quantity(line.estimate.hours), "basis": str(line.estimate.basis),
-        "offer": ref(offer.key),
+        "offer": ref(offer.key), "source": offer.source, "valid_as_of": offer.valid_as_of,
     }  # fmt: skip
 
 
@@ -86,7 +87,7 @@ def document(told: Told, bucket: str, zone_name: str) -> dict[str, Any]:
 
 def _values(told: Told, group: Group) -> dict[str, Any]:
     found = group.statistics
-    shared = told.shares.of.get(group.name)
+    shared, offer = told.shares.of.get(group.name), group.now_offer
     figures = {} if found is None else {
         f"{name}_usd": texts.usd_text(getattr(found, field))
         for name, field in (("min", "low"), ("p10", "p10"), ("median", "median"),
@@ -96,6 +97,9 @@ def _values(told: Told, group: Group) -> dict[str, Any]:
         "name": group.name,
         "now_usd": texts.usd_text(group.now_usd), "now_at_least": group.now_at_least,
         "now_is_live": group.live is not None,
+        "now_source": None if offer is None else offer.source,
+        "now_age_seconds": told.age_of(group),
+        "now_valid_as_of": None if offer is None else offer.valid_as_of,
         **figures,
         "changes": found.changes if found else None,
         "volatility_per_day": found.volatility if found else None,
@@ -121,7 +125,7 @@ def sentence(told: Told) -> str:
     at = next(step for step in overall.steps if step.usd == low and not step.cost.partial)
     text += (
         f"the cheapest was {texts.usd(low)} on {at.offer.gpu_key} at {at.offer.provider}, first on"
-        f" {at.start:%Y-%m-%d}"
+        f" {at.start:%Y-%m-%d}{not_live(at.offer)}"
     )
     best = _most_often(told)
     if best is not None:
@@ -129,7 +133,8 @@ def sentence(told: Told) -> str:
     if overall.now_usd is not None:
         least = "at least " if overall.now_at_least else ""
         when = "now" if overall.live else "at the end"
-        text += f"; {when} it is {least}{texts.usd(overall.now_usd)}"
+        whose = "" if overall.now_offer is None else not_live(overall.now_offer)
+        text += f"; {when} it is {least}{texts.usd(overall.now_usd)}{whose}"
     return text + "."
 
 

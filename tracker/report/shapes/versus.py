@@ -10,6 +10,7 @@ from typing import Any
 
 from tracker.domain.crossings import Crossing, Side
 from tracker.domain.exact import plain
+from tracker.report.dated import not_live, whose
 from tracker.report.history.told import of_the_past
 from tracker.report.history.versus import Even, Versus
 from tracker.report.shapes import texts
@@ -18,7 +19,8 @@ from tracker.report.shapes.rows import ref
 COLUMNS = (
     "start", "end", "cheaper", "left_usd", "right_usd", "ratio",
     "left_price_usd_per_gpu_hour", "break_even_usd_per_gpu_hour", "left_gpu", "left_provider",
-    "right_gpu", "right_provider",
+    "right_gpu", "right_provider", "left_source", "right_source", "left_valid_as_of",
+    "right_valid_as_of",
 )  # fmt: skip
 MOST_SHOWN = 20
 _MINUTE = "%Y-%m-%d %H:%M"
@@ -79,7 +81,8 @@ def _figures(found: Versus) -> str:
     price = last.left.cost.price_usd_per_gpu_hour
     return text + (
         f"; break-even of {found.left} {texts.usd(even, 4)} per GPU-hour, its price"
-        f" {texts.usd(price, 4)}: a margin of {100 * (even / price - 1):+.1f} %."
+        f" {texts.usd(price, 4)}{not_live(last.left.offer)}: a margin of"
+        f" {100 * (even / price - 1):+.1f} %."
     )
 
 
@@ -118,12 +121,19 @@ def step_row(step: Even) -> dict[str, Any]:
         "right_gpu": step.right.offer.gpu_key, "right_provider": step.right.offer.provider,
         "left_offer": ref(step.left.offer.key),
         "right_offer": ref(step.right.offer.key),
+        "left_source": step.left.offer.source, "right_source": step.right.offer.source,
+        "left_valid_as_of": step.left.offer.valid_as_of,
+        "right_valid_as_of": step.right.offer.valid_as_of,
     }  # fmt: skip
 
 
 def remarks(found: Versus) -> Iterator[str]:
     """What a reader of it must know."""
     yield from of_the_past(found.report)
+    if found.steps:
+        last = found.steps[-1]
+        sides = ((found.left, last.left.offer), (found.right, last.right.offer))
+        yield from whose("At the end by" if last.end >= found.report.end else "Last by", sides)
 
 
 def _percent(share: Decimal | None) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from tracker.domain.waiting import Advice, Rule, Spread
+from tracker.report.dated import not_live, whose
+from tracker.report.filters import age_seconds
+from tracker.report.history.told import typed_text
 from tracker.report.shapes import texts
 
 if TYPE_CHECKING:
@@ -31,7 +35,9 @@ def document(found: Waiting) -> dict[str, Any]:
         "now": None if now is None else {
             "job_cost_usd": texts.usd_text(now.usd), "gpu": now.offer.gpu_key,
             "provider": now.offer.provider, "market": now.offer.market,
-            "basis": now.cost.line.estimate.basis,
+            "basis": now.cost.line.estimate.basis, "source": now.offer.source,
+            "age_seconds": age_seconds(now.offer, found.end),
+            "valid_as_of": now.offer.valid_as_of,
         },
         "wait_for_usd": texts.usd_text(found.target_usd) if found.target_usd is not None else None,
         "history": {
@@ -46,6 +52,7 @@ def document(found: Waiting) -> dict[str, Any]:
         "rules": [_rule(rule) for rule in j.rules],
         "earlier": None if j.earlier is None else _rule(j.earlier),
         "later": None if j.later is None else _rule(j.later),
+        "remarks": list(typed(found)),
     }  # fmt: skip
 
 
@@ -58,8 +65,24 @@ def nothing_known(
     return {
         "as_of": end, "job": job, "filters": filters.echo(), "advice": Advice.UNKNOWN,
         "reason": NOTHING_KNOWN, "deadline_seconds": int(deadline.total_seconds()),
-        **dict.fromkeys(unknown), "rules": [], "earlier": None, "later": None,
+        **dict.fromkeys(unknown), "rules": [], "earlier": None, "later": None, "remarks": [],
     }  # fmt: skip
+
+
+def now_text(found: Waiting, usd: Callable[[Decimal], str]) -> str:
+    """What the job costs at the end, and whether that price is live."""
+    now = found.now
+    if now is None:
+        return "no price is known now"
+    offer = now.offer
+    return f"now {usd(now.usd)} on the {offer.gpu_key} at {offer.provider}{not_live(offer)}"
+
+
+def typed(found: Waiting) -> Iterator[str]:
+    """What of the answer rests on prices that are not live."""
+    yield from typed_text(found.report)
+    if found.now is not None:
+        yield from whose("Now by", [(found.now.offer.gpu_key, found.now.offer)])
 
 
 def _rule(rule: Rule) -> dict[str, Any]:

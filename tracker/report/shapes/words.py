@@ -11,6 +11,7 @@ from tracker.domain.money import HOURS_PER_MONTH
 from tracker.domain.pareto import Goal
 from tracker.domain.terms import OWN
 from tracker.domain.texts import figure
+from tracker.report.dated import not_live
 from tracker.report.record import begins as begun
 from tracker.report.record import then
 from tracker.report.shapes import goals, texts
@@ -38,9 +39,7 @@ def sentence(report: CheapestReport) -> str:
         f"at {place}, {count}{texts.hours(b.billed_hours)} x {texts.usd(b.price.usd, 4)}/h"
         f"{extras}"
     )
-    if o.valid_as_of is not None:
-        kind = "list" if o.fallback else "typed"
-        text += f" (a {kind} price of {o.valid_as_of:%Y-%m-%d}, not live)"
+    text += not_live(o)
     rows = (*report.rows[1:], *report.best_by_gpu)
     other = next((r for r in rows if r.offer.gpu_family != o.gpu_family), None)
     if other and b.at_least_usd:

@@ -66,6 +66,10 @@ class Even(Shape):
     right_provider: str
     left_offer: str
     right_offer: str
+    left_source: str = Field(description="Whose word the price is.")
+    right_source: str
+    left_valid_as_of: str | None = Field(description="The day a person read it; null: a program.")
+    right_valid_as_of: str | None
 
 
 class Crossing(Shape):
@@ -142,6 +146,9 @@ class CheapestNow(Shape):
     provider: str
     market: str
     basis: str = Field(description="What the hours rest on.")
+    source: str = Field(description="Whose word the price is.")
+    age_seconds: int | None
+    valid_as_of: str | None = Field(description="The day a person read it; null: a program did.")
 
 
 class Played(Shape):
@@ -175,3 +182,4 @@ class WhenAnswer(Answer):
     rules: list[WaitingRule]
     earlier: WaitingRule | None
     later: WaitingRule | None
+    remarks: list[str]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracker.app.answers import Question
 from tracker.app.asked import BadQuestion
+from tracker.report.dated import not_live
 from tracker.report.shapes import history as shape
 from tracker.report.shapes import texts
 from tracker.web.pages import sorting
@@ -159,7 +160,9 @@ def _table(
 
 def _cell(point: Point, show: str) -> Cell:
     best, bucket = point.best, point.bucket
-    where = None if best is None else f"{best.offer.gpu_key} at {best.offer.provider}"
+    where = None if best is None else (
+        f"{best.offer.gpu_key} at {best.offer.provider}{not_live(best.offer)}"
+    )  # fmt: skip
     if show == "price":
         if best is None:
             return Cell(None, texts.DASH)
@@ -183,7 +186,7 @@ def _cell(point: Point, show: str) -> Cell:
 def _figures(told: Told, group: Group) -> tuple[str, list[str]]:
     found, report = group.statistics, told.report
     now = texts.usd(group.now_usd)
-    cells = [f"≥ {now}" if group.now_at_least else now]
+    cells = [f"≥ {now}" if group.now_at_least else now, _age(told, group)]
     cells += [texts.DASH] * 5 if found is None else [
         texts.usd(value)
         for value in (found.low, found.p10, found.median, found.p90, found.high)
@@ -196,6 +199,14 @@ def _figures(told: Told, group: Group) -> tuple[str, list[str]]:
         texts.DASH if group.below is None else shape.length_text(group.below),
     ]
     return group.label, cells
+
+
+def _age(told: Told, group: Group) -> str:
+    """How old the price of now is; of one that a person read, the day."""
+    offer, seconds = group.now_offer, told.age_of(group)
+    if offer is not None and offer.valid_as_of is not None:
+        return f"read {offer.valid_as_of}"
+    return texts.DASH if seconds is None else texts.duration(seconds)
 
 
 def _markers(asked: Asked, told: Told) -> Iterator[Marker]:
