@@ -106,7 +106,7 @@ def _cells(r: Row, now: datetime) -> list[str]:
         (">= " if words.open_ended(b) else "") + render.usd(b.at_least_usd),
         goals.UNBEATEN if r.unbeaten else "",
         age_text(o.valid_as_of, age_seconds(o, now), stale=r.stale),
-        stock_text(o.availability, o.stock_label),
+        words.stock(o.availability, o.stock_label),
     ]  # fmt: skip
 
 
@@ -128,16 +128,6 @@ def age_text(valid_as_of: date | None, age_s: float | None, *, stale: bool) -> s
     return f"{text} stale" if stale else text
 
 
-def stock_text(availability: str, label: str | None) -> str:
-    """The provider's word for its stock; "list" for a list price that says nothing of it."""
-    return {"yes": label or "yes", "no": "none"}.get(availability, "list")
-
-
-def _listed(r: Row) -> str:
-    listed = r.offer.availability == "unknown"
-    return "; a list price: nobody says whether it is to be had" if listed else ""
-
-
 def explain_lines(rows: Iterable[Row]) -> None:
     """The lines of each bill."""
     for r in rows:
@@ -145,7 +135,7 @@ def explain_lines(rows: Iterable[Row]) -> None:
         render.say(f"{place} {r.offer.gpu_key} at {r.offer.provider}, offer {ref(r.offer.key)}")
         render.say(f"    id: {r.offer.native_id}")
         kind = rented_kind(r.offer)
-        render.say(f"    kind: {kind} ({KIND_TEXTS[kind]}){_listed(r)}")
+        render.say(f"    kind: {kind} ({KIND_TEXTS[kind]}){words.listed(r.offer.availability)}")
         note = f" ({r.estimate.note})" if r.estimate.note else ""
         source = f"; source: {r.estimate.source}" if r.estimate.source else ""
         if r.estimate.version:

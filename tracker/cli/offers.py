@@ -179,7 +179,7 @@ def _cells(r: dict[str, Any]) -> list[str]:
         render.usd(Decimal(r["price_usd_per_machine_hour"]), 4), _number(r["vcpus"]),
         _rounded(r["ram_gib"]),
         bills.age_text(r["valid_as_of"], r["age_seconds"], stale=r["stale"]) + _mark(r),
-        bills.stock_text(r["availability"], r["stock_label"]), r["offer"],
+        words.stock(r["availability"], r["stock_label"]), r["offer"],
     ]  # fmt: skip
 
 

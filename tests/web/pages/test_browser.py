@@ -91,6 +91,26 @@ def test_every_page_is_accessible_and_fits_a_phone(seen: Seen) -> None:
         page.set_viewport_size(DESKTOP)
 
 
+# Where each cell of a table ends, beyond what of it can be seen without scrolling.
+_CUT = """() => [...document.querySelectorAll("table.cards")].flatMap((table) => {
+  const seen = table.closest(".scroll").getBoundingClientRect();
+  return [...table.querySelectorAll("tbody th, tbody td, tbody a")]
+    .map((cell) => [cell, cell.getBoundingClientRect()])
+    .filter(([cell, box]) => !box.width || box.left < seen.left || box.right > seen.right + 1)
+    .map(([cell, box]) => `${cell.dataset.label}: ${box.left} to ${box.right}`);
+})"""
+
+
+@pytest.mark.parametrize("width", [1920, 1280, 1100, 768, 390])
+def test_no_column_of_a_ranking_is_cut(seen: Seen, width: int) -> None:
+    seen.page.set_viewport_size({"width": width, "height": 900})
+    for job in ("bert-large", "llama-3.1-8b-service", "llama-3.1-8b-lora"):
+        for address in (f"/?job={job}&market=any", f"/estimate?job={job}"):
+            page = seen.go(address)
+            assert page.locator("table.cards tbody tr").count() > 1
+            assert page.evaluate(_CUT) == [], address
+
+
 @pytest.mark.parametrize(
     "seen", [{"viewport": PHONE, "color_scheme": "dark"}], indirect=True, ids=["dark phone"]
 )

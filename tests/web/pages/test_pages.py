@@ -75,13 +75,14 @@ def test_the_answer_stands_first_and_is_that_of_the_report(site: Pages) -> None:
     )
     assert text(found, "h1 + .answer") == texts.visible(words.sentence(report))
     rows = columns(found, '[aria-label="Ranking"]')
-    assert [row[1] for row in rows] == [row.offer.gpu_key for row in report.rows]
+    assert [row[1].split()[0] for row in rows] == [row.offer.gpu_key for row in report.rows]
     assert [row[2].split()[-1] for row in rows] == [
         texts.usd(row.bill.at_least_usd) for row in report.rows
     ]
     assert rows[-1][2].startswith("≥ ")  # the hours of the RTX 4090 are a lower bound
     assert rows[-1][2] == "≥ $16.32"
-    assert rows[0][9] == "4.00 published"
+    assert rows[0][8:10] == ["4.00 published", "4.00"]
+    assert rows[0][10].endswith(" list"), "nobody says what is in stock"
     assert "1 stale" in text(found, "#left-out + p")
     assert ["1", "stale"] in columns(found, "[aria-labelledby=left-out]")
 
@@ -96,6 +97,28 @@ def test_every_line_of_a_bill_is_shown(site: Pages) -> None:
     assert sum(amounts[:-1]) == pytest.approx(amounts[-1], abs=1e-3)
 
 
+def test_a_bill_says_of_a_list_price_what_nobody_says(site: Pages) -> None:
+    notes = text(page(site.url + JOB), "#bills ~ details .remarks")
+    assert "a list price: nobody says whether it is to be had" in notes
+
+
+def test_an_estimate_says_what_is_rented_and_billed(site: Pages) -> None:
+    found = page(f"{site.url}/estimate?job=llama-3.1-8b-lora&gpu=H100-SXM-80GB")
+    [row] = columns(found, '[aria-label="Hours on each GPU"]')
+    heads = [node.text().split()[0] for node in found.css("#on-each thead th")]
+    cells = dict(zip(heads, row, strict=True))
+    report = Answers(site.app).estimate(
+        Question.of("estimate", job="llama-3.1-8b-lora", gpu=["H100-SXM-80GB"])
+    )
+    billed = report.found[0].row
+    assert billed is not None
+    assert row[5] == "1 on-demand"
+    assert cells["Billed"] == f"{billed.bill.billed_hours:.2f}"
+    assert float(cells["Billed"]) > float(cells["Hours"].split()[0])
+    assert f"{cells['Billed']} h at {cells['$/GPU-h']} an hour" in text(found, ".answer")
+    assert "Set-up is billed beside" in text(found, ".remarks")
+
+
 def test_files_hold_what_is_shown(site: Pages) -> None:
     found = page(f"{site.url}{JOB}&market=any&top=3")
     shown = columns(found, '[aria-label="Ranking"]')[:3]
@@ -103,7 +126,7 @@ def test_files_hold_what_is_shown(site: Pages) -> None:
     table = list(csv.DictReader(io.StringIO(get(urljoin(site.url, link(found, "CSV"))).text)))
     for row, cells, line in zip(document["rows"], shown, table, strict=True):
         assert cells[2].split()[-1] == texts.usd(texts.Decimal(row["at_least_usd"]))
-        assert (cells[1], cells[0].strip("~^")) == (row["gpu"], str(row["rank"]))
+        assert (cells[1].split()[0], cells[0].strip("~^")) == (row["gpu"], str(row["rank"]))
         assert line["at_least_usd"] == row["at_least_usd"]
 
 

@@ -38,6 +38,15 @@ def test_up_then_down_then_as_it_was() -> None:
     assert heads(address(), known, "t")[1].href is None
 
 
+def test_what_stands_on_a_second_line_is_sorted_by_too() -> None:
+    tier = Column("tier", "tier", lambda one: one[1])
+    known = [Column("region", "Region", lambda one: one[0], under=(tier,))]
+    [head] = heads(address("tier"), known, "t")
+    assert head.direction == "ascending"
+    assert head.under[0].href == "/?job=bert-large&sort=-tier#t"
+    assert in_order(address("-tier"), known, [("a", 1), ("b", 2)]) == [("b", 2), ("a", 1)]
+
+
 def test_what_is_not_known_comes_last_either_way() -> None:
     known = [Column("age", "Age", lambda one: one[0])]
     rows: list[Any] = [(2, "a"), (None, "b"), (1, "c"), (2, "d")]
@@ -72,7 +81,7 @@ def test_sorted_rows_are_the_same_rows(site: Pages) -> None:
     usual = columns(page(site.url + JOB), RANKING)
     found = columns(page(f"{site.url}{JOB}&sort=-price"), RANKING)
     assert sorted(found) == sorted(usual)
-    prices = [float(row[8].strip("$*")) for row in found]
+    prices = [float(row[7].strip("$*")) for row in found]
     assert prices == sorted(prices, reverse=True)
 
 

@@ -153,6 +153,23 @@ def _of_typed(typed: Iterable[Row], *, every: bool) -> str:
     return f"{which} {what}, read on the date shown: not live."
 
 
+def gpus_rented(row: Row) -> str:
+    """How many GPUs are paid for, and on how many machines where it is not one."""
+    gpus = texts.count(row.bill.gpu_count)
+    return gpus if row.bill.machines == 1 else f"{row.bill.machines:,} machines of {gpus}"
+
+
+def stock(availability: str, label: str | None) -> str:
+    """The provider's word for its stock; "list" for a list price that says nothing of it."""
+    return {"yes": label or "yes", "no": "none"}.get(availability, "list")
+
+
+def listed(availability: str) -> str:
+    """What is to be known of a price that says nothing of stock; empty for one that does."""
+    unknown = availability == "unknown"
+    return "; a list price: nobody says whether it is to be had" if unknown else ""
+
+
 def _of_terms(rows: Iterable[Row]) -> Iterable[str]:
     """What the figure of a machine paid for longer than a month, or at a promotion, rests on."""
     told = dict.fromkeys(

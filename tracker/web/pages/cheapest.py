@@ -9,8 +9,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracker.app.answers import Question
+from tracker.domain.kind import KIND_TEXTS
 from tracker.domain.pareto import Goal
-from tracker.report.filters import STALE, age_of, age_seconds, nothing_left
+from tracker.report.filters import STALE, age_of, age_seconds, nothing_left, rented_kind
 from tracker.report.shapes import goals, texts, words
 from tracker.report.shapes.rows import ref
 from tracker.report.shapes.units import lines as unit_lines
@@ -33,6 +34,7 @@ class Shown(NamedTuple):
     unbeaten: bool
     gpu: str
     gpus: str
+    machines: str | None
     provider: str
     region: str
     tier: str
@@ -40,6 +42,7 @@ class Shown(NamedTuple):
     per_gpu_hour: str
     hours: str
     basis: str
+    billed: str
     usd: str
     band: str | None
     age: str
@@ -101,20 +104,21 @@ def _columns(now: datetime) -> list[Column]:
     """The columns of the ranking, of ``Row``."""
     return [
         Column("rank", "Rank", lambda r: r.rank or None, number=True),
-        Column("gpu", "GPU", lambda r: r.offer.gpu_key),
+        Column("gpu", "GPU", lambda r: r.offer.gpu_key,
+               under=(Column("memory", "memory", lambda r: r.offer.vram_gb),)),
         Column("cost", "Job, $", lambda r: r.bill.at_least_usd, number=True),
         Column("provider", "Provider", lambda r: r.offer.provider),
-        Column("region", "Region", lambda r: r.offer.region),
-        Column("tier", "Tier", lambda r: r.offer.tier),
+        Column("region", "Region", lambda r: r.offer.region,
+               under=(Column("tier", "tier", lambda r: r.offer.tier),)),
         Column("market", "Market", lambda r: r.offer.market),
         Column("gpus", "GPUs", lambda r: r.offer.gpu_count * r.bill.machines, number=True),
         Column("price", "$/GPU-h", lambda r: r.bill.price.usd / r.bill.gpu_count, number=True),
         Column("hours", "Hours", lambda r: r.bill.runtime_hours, number=True),
-        Column("age", "Age", lambda r: age_of(r.offer, now), number=True),
-        Column("stock", "Stock", lambda r: _STOCK[r.offer.availability]),
-        Column("memory", "Memory", lambda r: r.offer.vram_gb, number=True),
+        Column("billed", "Billed h", lambda r: r.bill.billed_hours, number=True),
+        Column("age", "Age", lambda r: age_of(r.offer, now), number=True,
+               under=(Column("stock", "stock", lambda r: _STOCK[r.offer.availability]),)),
         Column("bill", "Bill"),
-    ]
+    ]  # fmt: skip
 
 
 def _nothing(report: CheapestReport) -> Empty:
@@ -141,20 +145,21 @@ def _rows(rows: Iterable[Row], report: CheapestReport, app: App) -> Iterator[Sho
 
 def _shown(row: Row, now: datetime, fit: str) -> Shown:
     o, b = row.offer, row.bill
-    gpus = texts.count(o.gpu_count)
     band = None if row.low_usd is None else words.range_text(row)
     return Shown(
         place=str(row.rank) if row.rank else "not ranked",
         tie=row.tie, unbeaten=row.unbeaten, gpu=o.gpu_key,
-        gpus=gpus if b.machines == 1 else f"{b.machines} x {gpus}",
+        gpus=texts.count(o.gpu_count * b.machines),
+        machines=None if b.machines == 1 else words.gpus_rented(row),
         provider=o.provider, region=o.region or texts.DASH, tier=o.tier,
         market=o.market.replace("_", "-"),
         per_gpu_hour=texts.usd(b.price.per_gpu(b.gpu_count).usd, 4)
         + ("*" if row.discount_percent else ""),
         hours=("≥ " if b.lower_bound else "") + _hours(b.runtime_hours), basis=str(b.basis),
+        billed=_hours(b.billed_hours),
         usd=("≥ " if words.open_ended(b) else "") + texts.usd(b.at_least_usd), band=band,
         age=_age(o.valid_as_of, age_seconds(o, now)), stale=row.stale,
-        stock={"yes": o.stock_label or "yes", "no": "none"}.get(o.availability, texts.DASH),
+        stock=words.stock(o.availability, o.stock_label),
         fit=fit, offer=ref(o.key), bill=list(_bill(row)), notes=list(_notes(row)),
     )  # fmt: skip
 
@@ -187,6 +192,8 @@ def _notes(row: Row) -> Iterator[str]:
     hours = f"{texts.hours(row.bill.runtime_hours)} {row.bill.basis}"
     yield f"Hours: {hours}{note}{source}{calibration}"
     yield f"The provider's id: {row.offer.native_id}"
+    kind = rented_kind(row.offer)
+    yield f"Kind: {kind} ({KIND_TEXTS[kind]}){words.listed(row.offer.availability)}"
     if row.spot_break_even is not None:
         yield words.spot_break_even(row.spot_break_even)
     yield from unit_lines(row)

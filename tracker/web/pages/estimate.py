@@ -12,7 +12,7 @@ from tracker.app.answers import EstimateReport, Question
 from tracker.app.asked import BadQuestion
 from tracker.domain.job import NoEstimate, RuntimeEstimate
 from tracker.report.shapes import texts, words
-from tracker.report.shapes.estimated import remarks, span, worked_out
+from tracker.report.shapes.estimated import billed, remarks, span, worked_out
 from tracker.web.pages import sorting
 from tracker.web.pages.addresses import Address
 from tracker.web.pages.site import Asked, PageKind
@@ -59,11 +59,14 @@ class Shown(NamedTuple):
     hours: str
     band: str | None
     basis: str
-    bound: str
+    bound: str | None
     memory: str
     price: str
     usd: str
     usd_band: str | None
+    rented: str
+    market: str | None
+    billed: str
     provider: str
 
 
@@ -174,7 +177,7 @@ def _shown(report: EstimateReport, address: Address) -> dict[str, Any]:
         "without": [
             (on.gpu, on.hours.reason) for on in report.found if isinstance(on.hours, NoEstimate)
         ],
-        "remarks": remarks(job, report.remark),
+        "remarks": remarks(job, report.remark, report.found),
         "first": None if first is None else f"{first.gpus} x {first.gpu}",
         "path": [] if made is None else [
             (step.name, step.formula, f"{_figure(step.value)} {step.unit}") for step in made.steps
@@ -192,17 +195,23 @@ def _memory(on: OnGpu) -> float | None:
     return float(made.memory.total) if made is not None and made.memory else None
 
 
+def _rented(on: OnGpu) -> Decimal | None:
+    return None if on.row is None else on.row.bill.gpu_count * on.row.bill.machines
+
+
 _COLUMNS = (
     Column("gpu", "GPU", lambda on: on.gpu),
     Column("cost", "Job, $", _priced, number=True),
     Column("gpus", "GPUs", lambda on: on.gpus, number=True),
     Column("hours", "Hours", lambda on: on.hours.hours, number=True),
-    Column("basis", "Rests on", lambda on: str(on.hours.basis)),
-    Column("bound", "Bound by"),
-    Column("memory", "GiB/GPU", _memory, number=True),
+    Column("provider", "Provider", lambda on: on.row and on.row.offer.provider),
+    Column("rented", "GPUs rented", _rented, number=True,
+           under=(Column("market", "market", lambda on: on.row and str(on.row.offer.market)),)),
+    Column("billed", "Billed h", lambda on: on.row and on.row.bill.billed_hours, number=True),
     Column("price", "$/GPU-h", lambda on: on.row and on.row.bill.price.usd / on.row.bill.gpu_count,
            number=True),
-    Column("provider", "Provider", lambda on: on.row and on.row.offer.provider),
+    Column("basis", "Rests on", lambda on: str(on.hours.basis)),
+    Column("memory", "GiB/GPU", _memory, number=True),
 )  # fmt: skip
 
 
@@ -224,7 +233,8 @@ def _sentence(fits: Sequence[OnGpu]) -> str | None:
         )
     return (
         f"The cheapest is {best.gpus} x {best.gpu} at {best.row.offer.provider}: "
-        f"{words.total(best.row.bill)} for {texts.hours(best.hours.hours)}."
+        f"{words.total(best.row.bill)}. It runs {texts.hours(best.hours.hours)}; billed: "
+        f"{billed(best.row)}."
     )
 
 
@@ -236,10 +246,13 @@ def _row(on: OnGpu, hours: RuntimeEstimate) -> Shown:
         usd = ("≥ " if words.open_ended(row.bill) else "") + texts.usd(row.bill.at_least_usd)
     return Shown(
         on.gpu, on.gpus, ("≥ " if hours.lower_bound else "") + f"{hours.hours:,.2f}", span(hours),
-        str(hours.basis), str(made.bound) if made else texts.DASH,
+        str(hours.basis), str(made.bound) if made else None,
         f"{made.memory.total:.1f}" if made and made.memory else texts.DASH,
         texts.usd(price, 4), usd,
         words.range_text(row) if row is not None and row.low_usd is not None else None,
+        words.gpus_rented(row) if row else texts.DASH,
+        row.offer.market.replace("_", "-") if row else None,
+        f"{row.bill.billed_hours:,.2f}" if row else texts.DASH,
         row.offer.provider if row else texts.DASH,
     )  # fmt: skip
 

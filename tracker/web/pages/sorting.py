@@ -21,7 +21,8 @@ Key = Callable[[Any], Any]
 class Column(NamedTuple):
     """A column: its name in the address, its label, and what it sorts by (None: not sorted by).
 
-    ``overall``: what is drawn over all others in a chart.
+    ``overall``: what is drawn over all others in a chart. ``under``: what its cells say on a
+    second line, sorted by as well.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Column(NamedTuple):
     key: Key | None = None
     number: bool = False
     overall: bool = False
+    under: tuple[Column, ...] = ()
 
 
 class Head(NamedTuple):
@@ -39,20 +41,27 @@ class Head(NamedTuple):
     href: str | None
     direction: str | None
     overall: bool = False
+    under: tuple[Head, ...] = ()
 
 
 def heads(address: Address, columns: Sequence[Column], anchor: str) -> list[Head]:
-    """The heads, each a link to the same page sorted by it: up, then down, then as it was."""
+    """The heads, each a link to the same page sorted by it: up, then down, then as it was.
+
+    The direction of a head is also that of what stands under it.
+    """
     name, down = ordering.wanted(address.own.get(SORT, ""))
     found = []
     for column in columns:
         mine = column.name == name and column.key is not None
         following = f"-{column.name}" if mine and not down else None if mine else column.name
+        under = tuple(heads(address, column.under, anchor))
+        direction = ("descending" if down else "ascending") if mine else None
         found.append(
             Head(
                 column.label, column.number,
                 None if column.key is None else f"{address.href(sort=following)}#{anchor}",
-                ("descending" if down else "ascending") if mine else None, column.overall,
+                direction or next(filter(None, (one.direction for one in under)), None),
+                column.overall, under,
             )
         )  # fmt: skip
     return found
@@ -60,5 +69,6 @@ def heads(address: Address, columns: Sequence[Column], anchor: str) -> list[Head
 
 def in_order(address: Address, columns: Sequence[Column], items: Iterable[Item]) -> list[Item]:
     """*items* in the order that the address asks for. Raises BadQuestion."""
-    keys = {one.name: one.key for one in columns if one.key is not None}
+    every = [one for column in columns for one in (column, *column.under)]
+    keys = {one.name: one.key for one in every if one.key is not None}
     return ordering.in_order(address.own.get(SORT, ""), keys, items)
