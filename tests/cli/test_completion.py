@@ -86,6 +86,13 @@ def test_a_list_goes_on_behind_its_comma_and_repeats_nothing() -> None:
     assert offered("cheapest", "--region", "us") == []
 
 
+def test_columns_to_sort_by() -> None:
+    assert offered("offers", "--sort", "pr") == ["provider", "price"]
+    groups = ("offers", "--group-by", "tier", "--sort")
+    assert offered(*groups, "m") == ["median", "max"]
+    assert offered(*groups, "t") == ["tier"]
+
+
 def test_providers() -> None:
     assert offered("provider", "check", "runp") == ["runpod"]
     assert "runpod" in offered("poll", "--provider", "")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracker.app import App, NothingRecorded
-from tracker.cli import bills, grouping, render
+from tracker.cli import bills, grouping, render, sorting
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_ONLY_STALE, EXIT_USAGE, Exit
 from tracker.cli.options import (
     filter_options,
@@ -60,6 +60,7 @@ _HELD_TABLE = (
 @top_option(DEFAULT_TOP)
 @click.option("--quarantined", is_flag=True, help="What the quality gates hold back, and why.")
 @grouping.group_option
+@sorting.sort_option
 @filter_options
 @output_option
 @click.pass_obj
@@ -73,6 +74,7 @@ def offers(obj: dict[str, Any], /, **options: Any) -> None:
     refuse_all_with_top(options["show_all"])
     filters = filters_from(options)._replace(min_gpus=options["gpus"])
     options["fields"] = grouping.fields(options.pop("group_by"))
+    sorting.refuse(options["sort"], options["fields"], quarantined=options["quarantined"])
     try:
         if options["quarantined"]:
             _quarantined(app, filters, options)
@@ -106,6 +108,7 @@ def _offers(app: App, filters: Filters, options: dict[str, Any]) -> None:
         record = () if as_of is None else record_of(connection, app, filters)
         begins = None if asked.total else reads.first_poll_at(connection)
     found = offers_report(asked, filters, app.catalogue, now, begins)
+    found = sorting.offers(found, None if options["fields"] else options["sort"])
     groups = _groups(app, asked, found, options)
     _print(found, groups, list(then(record, now)), options)
     if not found.offers:
@@ -126,6 +129,7 @@ def _print(
     if options["output"] not in ("table", "wide"):
         columns = COLUMNS if groups is None else groups.columns
         around = found.document() | ({} if groups is None else groups.document())
+        around |= sorting.document(options["sort"], grouped=groups is not None)
         render.print_rows(options["output"], rows, columns, around, footer)
         return
     if rows and groups is not None:
@@ -150,10 +154,11 @@ def _groups(
         return None
     from tracker.report.grouped import of_found
 
-    return of_found(
+    made = of_found(
         asked, found.offers, found.filters, app.catalogue, found.now, options["fields"],
         past=options["as_of"] is not None,
     )  # fmt: skip
+    return sorting.groups(made, found, options["sort"])
 
 
 def _keys(app: App, filters: Filters) -> frozenset[str] | None:
