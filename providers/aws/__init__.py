@@ -44,8 +44,9 @@ provider = Provider(
         default_tiers=("standard",),
         key="optional",
         key_variable="AWS_ACCESS_KEY_ID",
-        key_adds="the spot price in each availability zone; needs pip install 'gpucost[aws]', and "
-        "any credentials that boto3 finds will do (variables, a profile, a role)",
+        key_adds="the spot price in each availability zone; needs pip install "
+        "'.[aws]' in gpucost's checkout, and any credentials that boto3 finds will "
+        "do (variables, a profile, a role)",
         terms="The bulk list, the savings plan lists and EC2's API are documented interfaces for "
         "programs. The small feed, spot.json and the Spot Advisor file serve AWS's own pages and "
         "are undocumented; some read the AWS Site Terms as barring robots from them. "

@@ -41,7 +41,7 @@ _NOT_ENABLED = frozenset({
     "AuthFailure", "UnrecognizedClientException", "InvalidClientTokenId", "OptInRequired",
 })  # fmt: skip
 _WORDS = {
-    account.NOT_INSTALLED: "boto3 is not installed: pip install 'gpucost[aws]'",
+    account.NOT_INSTALLED: "boto3 is not installed: pip install '.[aws]' in gpucost's checkout",
     account.NO_CREDENTIALS: "boto3 finds no credentials",
     account.TIMED_OUT: "not finished in time",
 }

@@ -97,7 +97,7 @@ async def test_without_apprise_it_says_what_to_install(
     monkeypatch.setattr(builtins, "__import__", without)
     error = await failure(channel(url_of(hook)))
     assert isinstance(error, Permanent)
-    assert "pip install 'gpucost[notify]'" in str(error)
+    assert "pip install '.[notify]' in gpucost's checkout" in str(error)
 
 
 async def test_a_service_that_hangs_is_given_up_and_not_asked_twice_at_once(hook: Hook) -> None:

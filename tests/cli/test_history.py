@@ -399,7 +399,7 @@ def test_without_matplotlib_one_line_says_what_to_install(
     )
     answer = ask("--plot", str(tmp_path / "chart.png"))
     assert (answer.code, answer.complaint) == (
-        2, "--plot needs matplotlib: pip install 'gpucost[plot]'",
+        2, "--plot needs matplotlib: pip install '.[plot]' in gpucost's checkout",
     )  # fmt: skip
 
 

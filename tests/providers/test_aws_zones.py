@@ -184,7 +184,7 @@ def test_credentials_that_open_nothing_leave_what_there_is_without_them() -> Non
 
 @pytest.mark.parametrize(
     ("code", "words"),
-    [("NotInstalled", "boto3 is not installed: pip install 'gpucost[aws]'"),
+    [("NotInstalled", "boto3 is not installed: pip install '.[aws]' in gpucost's checkout"),
      ("NoCredentials", "boto3 finds no credentials"), ("AuthFailure", "us-east-1: AuthFailure")],
 )  # fmt: skip
 def test_without_any_spot_price_it_is_said_what_is_missing(code: str, words: str) -> None:

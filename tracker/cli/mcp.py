@@ -29,7 +29,8 @@ def mcp(obj: dict[str, Any]) -> None:
         if (error.name or "").partition(".")[0] not in {"mcp", "mcp_types", "anyio"}:
             raise
         raise Exit(
-            EXIT_USAGE, "the protocol's library is not installed: pip install 'gpucost[mcp]'"
+            EXIT_USAGE,
+            "the protocol's library is not installed: pip install '.[mcp]' in gpucost's checkout",
         ) from None
     app = App(obj["config"])
     setup_logging("warning", app.settings.log_format, redactor=app.redactor)

@@ -35,7 +35,7 @@ from tracker.telemetry import Redactor, one_line
 if TYPE_CHECKING:
     from apprise import NotifyBase
 
-MISSING = "Apprise is not installed: pip install 'gpucost[notify]'"
+MISSING = "Apprise is not installed: pip install '.[notify]' in gpucost's checkout"
 
 _TOTAL_S = 90.0  # some services let their clients wait between two messages
 _STATUS = re.compile(r"\berror=(\d{3})\b")

