@@ -23,7 +23,8 @@ from tracker.domain.set_up_time import Download
 from tracker.report.cheapest import CheapestReport, cheapest_report
 from tracker.report.discounts import DiscountBook
 from tracker.report.filters import Filters
-from tracker.report.racks import KnownWays, Prepared
+from tracker.report.prepared import Prepared
+from tracker.report.runs import KnownWays
 
 MACHINES = st.fixed_dictionaries({
     "gpu_key": st.sampled_from([*GPUS, "RTX4090-24GB"]),
@@ -41,7 +42,10 @@ MACHINES = st.fixed_dictionaries({
     "availability": st.sampled_from(["yes", "unknown", "no"]),
     "upstream": st.sampled_from([None, None, None, "p2"]),
     "stale_at": st.sampled_from([NOW, NOW + timedelta(minutes=1), NOW + timedelta(hours=1)]),
-    "reliability": st.sampled_from([None, Decimal("0.9")]),
+    "reliability": st.sampled_from([None, Decimal("0.9"), Decimal("0.9004"), Decimal("0.9012")]),
+    "billing_increment_seconds": st.sampled_from([None, 60, 3600]),
+    "price_unit": st.sampled_from(["machine_hour", "machine_hour", "machine_month"]),
+    "price_native": st.sampled_from([Decimal(100), Decimal("730.01")]),
     "network_down_mbps": st.sampled_from([None, Decimal(100), Decimal(900)]),
     "region": st.sampled_from([None, "us-1", "eu-1"]),
 })  # fmt: skip

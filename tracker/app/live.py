@@ -2,8 +2,8 @@
 
 The offers of all GPUs are kept in memory (about 2 kB each) from the first question after a poll
 until the next poll. What a question leaves out is counted as the database would count it. What a
-set of filters leaves is kept too (``tracker.report.racks``), so that another job needs little more
-than its own bills.
+set of filters leaves is kept too (``tracker.report.prepared``), so that another job needs little
+more than its own bills.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from tracker.app.root import App, NothingRecorded
 from tracker.report.filters import select_kinds
-from tracker.report.racks import KnownWays, Prepared
+from tracker.report.prepared import Prepared
+from tracker.report.runs import KnownWays
 from tracker.store.reads import Kind
 
 if TYPE_CHECKING:

@@ -156,14 +156,14 @@ def bill(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> Bill | Unpr
     month is billed in whole months of 730 h; disk beyond what is included is billed for all billed
     hours on every machine; without an included amount stated, all of it is.
     """
-    problem = _impossible(inputs, job, estimate)
+    problem = impossible(inputs, job, estimate)
     if problem:
         return Unpriceable(problem)
     machines = machines_needed(inputs, job, estimate)
     with localcontext(EXACT):
         plain = setup_hours(job, estimate) + estimate.hours
         used = plain if estimate.interrupted is None else plain + estimate.interrupted.rerun_hours
-        billed, why = _billed_hours(inputs, used)
+        billed, why = billed_hours(inputs, used)
         lines = [
             *_machine_lines(inputs, machines, (estimate, plain, used), billed, why),
             *_disk_lines(inputs.terms, job, machines, billed),
@@ -226,7 +226,8 @@ def least_machine_hours(
         return machines_of(gpu_count, job, estimate) * hours
 
 
-def _impossible(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> str | None:
+def impossible(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> str | None:
+    """Why *job* has no bill on such an offer; None where it has one."""
     if inputs.gpu_count < 1:
         return "a fraction of a GPU: the hours are for whole GPUs"
     terms = inputs.terms
@@ -242,8 +243,11 @@ def _impossible(inputs: CostInputs, job: Job, estimate: RuntimeEstimate) -> str 
     return None
 
 
-def _billed_hours(inputs: CostInputs, used: Decimal) -> tuple[Decimal, str]:
-    """Billed hours of one machine, and what made them more than the hours used."""
+def billed_hours(inputs: CostInputs, used: Decimal) -> tuple[Decimal, str]:
+    """Billed hours of one machine for *used* ones, and what made them more.
+
+    Exact in the context EXACT alone.
+    """
     terms = inputs.terms
     seconds, why = used * SECONDS_PER_HOUR, ""
     increment = _increment_seconds(inputs)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import insort
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -24,9 +24,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 S = TypeVar("S")
 
-_MARKET_RISK = {Market.ON_DEMAND: 0, Market.RESERVED: 1, Market.MONTHLY: 1,
-                Market.CAPACITY_BLOCK: 1, Market.SPOT: 2}  # fmt: skip
-_AVAILABILITY_RISK = {Availability.YES: 0, Availability.UNKNOWN: 1, Availability.NO: 2}
+_ZERO = Decimal(0)
+# Found by the words of a table, too: the members of these enums are equal to them.
+_MARKET_RISK: Mapping[str, int] = {
+    Market.ON_DEMAND: 0, Market.RESERVED: 1, Market.MONTHLY: 1, Market.CAPACITY_BLOCK: 1,
+    Market.SPOT: 2,
+}  # fmt: skip
+_AVAILABILITY_RISK: Mapping[str, int] = {
+    Availability.YES: 0, Availability.UNKNOWN: 1, Availability.NO: 2,
+}  # fmt: skip
 
 # The providers' own words for a trust class. A tier not named here is neither vetted nor warned of.
 _TIER_RISK = {"secure": 0, "verified": 0, "dedicated": 0, "standard": 0, "deverified": 2}
@@ -54,17 +60,31 @@ class Candidate(NamedTuple, Generic[T]):
     @property
     def standing(self) -> Standing:
         """What decides between equal costs: less risk, then provider, region, id and key."""
-        return (
-            _MARKET_RISK[self.inputs.market],
-            _AVAILABILITY_RISK[self.availability],
-            _TIER_RISK.get(self.tier, 1),
-            self.reliability is None,
-            -(self.reliability or Decimal(0)),
-            self.provider,
-            self.region or "",
-            self.source_id,
-            self.key,
-        )
+        return standing_of(
+            (self.inputs.market, self.availability, self.tier), self.reliability,
+            (self.provider, self.region, self.source_id, self.key),
+        )  # fmt: skip
+
+
+def standing_of(
+    risks: tuple[str, str, str], reliability: Decimal | None,
+    names: tuple[str, str | None, str, bytes],
+) -> Standing:  # fmt: skip
+    """``Candidate.standing`` of a market, availability and tier (*risks*), and of a provider,
+    region, id and key (*names*)."""
+    market, availability, tier = risks
+    provider, region, source_id, key = names
+    return (
+        _MARKET_RISK[market],
+        _AVAILABILITY_RISK[availability],
+        _TIER_RISK.get(tier, 1),
+        reliability is None,
+        -(reliability or _ZERO),
+        provider,
+        region or "",
+        source_id,
+        key,
+    )
 
 
 def candidate(offer: Offer, estimate: RuntimeEstimate) -> Candidate[Offer]:

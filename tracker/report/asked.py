@@ -15,7 +15,7 @@ from tracker.store.reads import Shelf, StoredOffer
 if TYPE_CHECKING:
     import psycopg
 
-    from tracker.report.racks import Prepared
+    from tracker.report.prepared import Prepared
 
 
 class Asked(NamedTuple):

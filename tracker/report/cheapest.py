@@ -22,9 +22,11 @@ from tracker.report.costing import Costing, End
 from tracker.report.discounts import DiscountBook
 from tracker.report.filters import NOTHING, STALE, Filters, is_stale, select
 from tracker.report.goals import done_hours, key_of
+from tracker.report.listed import Listed
 from tracker.report.needs import with_needs
+from tracker.report.prepared import Prepared, suits
 from tracker.report.priced import Priced
-from tracker.report.racks import Listed, Prepared, Racked, suits
+from tracker.report.racks import Racked
 from tracker.store.reads import Shelf, StoredOffer
 
 if TYPE_CHECKING:

@@ -31,6 +31,8 @@ LATE = "over the job's deadline"
 TOO_LITTLE_DISK = "with too little disk"
 OWNED_TOO_FEW = "of your own, with too few GPUs"
 
+_LAST = 2**62
+
 End: TypeAlias = Literal["low", "high"]
 # The ways to run a job by what of an offer decides them.
 Known: TypeAlias = dict[tuple[object, ...], tuple[RuntimeEstimate, ...] | NoEstimate]
@@ -125,9 +127,9 @@ class Costing:
 
     def _each_way(self, bounded: Iterable[Bounded]) -> Iterable[Way]:
         groups: dict[tuple[object, ...], list[tuple[Decimal, int, StoredOffer]]] = {}
-        for place, (_, o, hour) in enumerate(bounded):
+        for _, o, hour in bounded:
             alike = (o.gpu_key, o.gpu_count, o.commitment_hours, *apart(o, self.job))
-            groups.setdefault(alike, []).append((hour, place, o))
+            groups.setdefault(alike, []).append((hour, place_of(o), o))
         for offers in groups.values():
             offers.sort(key=itemgetter(0, 1))
             o = offers[0][2]  # what the ways rest on is the same of all of them
@@ -260,6 +262,12 @@ def _with_so_many(
     return kept or NoEstimate(f"you own {have} x {o.gpu_key}, too few", OWNED_TOO_FEW)
 
 
+def place_of(o: StoredOffer) -> int:
+    """What decides between offers of equal cost and equal hours: the older one comes first, what
+    one owns last. Not the order in which a table told them, which any change may turn."""
+    return _LAST if o.source == OWN else o.offer_id
+
+
 def apart(o: StoredOffer, job: Job) -> tuple[object, ...]:
     """What of an offer, beside its GPUs and its term, decides the hours on it."""
     down = o.network_down_mbps if job.download is not None else None
@@ -271,7 +279,8 @@ def _interruptions(o: StoredOffer, job: Job) -> tuple[object, ...]:
         return OWN, o.stock_count
     if job.spot is None or o.market != Market.SPOT:
         return ()
-    return o.interruption_percent_max, o.reliability
+    # Of the reliability no more than a thousandth counts: see domain/job_spot.py.
+    return o.interruption_percent_max, o.reliability and int(o.reliability * 1000)
 
 
 def best_way(
