@@ -117,19 +117,23 @@ class Estimator:
         there = self._answer(workload, measured_gpu, measured_gpus, together, check_memory=False)
         if not isinstance(there, Estimate):
             return NotPossible(gpu, f"the measurement cannot be carried over: {there.reason}")
-        hours = measured_hours * answer.hours / there.hours
-        both = answer.calibrated and there.calibrated
-        band = self.calibration.band(
-            "ratio", answer.group, "calibrated" if both else "roofline"
-        ).factor
-        if same:
-            band = 1.0
         step = Step(
             "measurement",
             f"hours measured on {measured_gpus} x {measured_gpu}, times the ratio modelled",
             measured_hours,
             "hours",
         )
+        return self._carried_over(step, there, answer, same=same)
+
+    def _carried_over(self, step: Step, there: Estimate, answer: Estimate, *, same: bool) -> Answer:
+        """*answer* by the hours measured of *step*, of which the model says what *there* has.
+
+        *same*: the measurement is of this very GPU and count.
+        """
+        hours = step.value * answer.hours / there.hours
+        both = answer.calibrated and there.calibrated
+        kind = "calibrated" if both else "roofline"
+        band = 1.0 if same else self.calibration.band("ratio", answer.group, kind).factor
         return replace(
             answer,
             hours=hours,

@@ -31,45 +31,27 @@ def estimate(
 ) -> Answer:
     """Hours on *gpus* of *gpu* from the job's hours on *reference*."""
     group = job.group
-    if not calibration.has_group(group):
-        known = ", ".join(calibration.groups())
-        return NotPossible(gpu.key, f"no workload group {group!r}; there are {known}")
-    if job.vram_gib is not None and job.vram_gib > gpu.vram_gib:
-        how = f"it needs a GPU with at least {job.vram_gib:g} GiB"
-        held = Memory(weights=job.vram_gib)
-        return DoesNotFit(gpu.key, gpus, job.vram_gib, gpu.vram_gib, held, None, how)
+    if (refused := _impossible(job, gpu, gpus, calibration)) is not None:
+        return refused
     own = log_speed(calibration, group, gpu, job.precision)
     theirs = log_speed(calibration, group, reference, job.precision)
-    if own is None:
-        return NotPossible(gpu.key, missing_precision(gpu, job.precision))
-    if theirs is None:
-        return NotPossible(gpu.key, missing_precision(reference, job.precision))
+    if own is None or theirs is None:
+        without = gpu if own is None else reference
+        return NotPossible(gpu.key, missing_precision(without, job.precision))
     ratio = math.exp(own - theirs)
     loss = scaling_loss(calibration, gpu, gpus) / scaling_loss(
         calibration, reference, job.reference_gpus
     )
     hours = job.reference_hours * job.reference_gpus / gpus / ratio / loss
-    rows = calibration.rows("ratio", "gpu", f"gpu/{gpu.key}@{job.precision}/{group}")
-    calibrated = rows > 0 and (
-        gpu.key == reference.key
-        or calibration.rows("ratio", "gpu", f"gpu/{reference.key}@{job.precision}/{group}") > 0
-    )
-    band = calibration.band("ratio", group, "calibrated" if calibrated else "roofline").factor
+    rows = _rows(job, gpu, calibration)
     same = gpu.key == reference.key
+    calibrated = rows > 0 and (same or _rows(job, reference, calibration) > 0)
+    band = calibration.band("ratio", group, "calibrated" if calibrated else "roofline").factor
     if same and gpus == job.reference_gpus:
         band = 1.0
     compute = calibration.slope("compute", group)
     memory = calibration.slope("bandwidth", group)
-    steps = (
-        Step(
-            "measurement", f"{job.reference_gpus} x {reference.key}", job.reference_hours, "hours"
-        ),
-        Step("compute", f"exponent of dense {job.precision} TFLOPS in {group}", compute, ""),
-        Step("bandwidth", f"exponent of memory bandwidth in {group}", memory, ""),
-        Step("ratio", f"speed of one {gpu.key} over one {reference.key}", ratio, "x"),
-        Step("GPUs", "what is lost by working together, against the measurement", loss, "x"),
-        Step("runtime", "hours x GPUs / ratio / loss / GPUs", hours, "hours"),
-    )
+    measured = f"{job.reference_gpus} x {reference.key}"
     return Estimate(
         gpu=gpu.key,
         gpus=gpus,
@@ -80,7 +62,14 @@ def estimate(
         unit="jobs/s",
         bound=Bound.COMPUTE if compute >= memory else Bound.BANDWIDTH,
         memory=None,
-        steps=steps,
+        steps=(
+            Step("measurement", measured, job.reference_hours, "hours"),
+            Step("compute", f"exponent of dense {job.precision} TFLOPS in {group}", compute, ""),
+            Step("bandwidth", f"exponent of memory bandwidth in {group}", memory, ""),
+            Step("ratio", f"speed of one {gpu.key} over one {reference.key}", ratio, "x"),
+            Step("GPUs", "what is lost by working together, against the measurement", loss, "x"),
+            Step("runtime", "hours x GPUs / ratio / loss / GPUs", hours, "hours"),
+        ),
         basis=Basis.SCALED,
         group=group,
         calibrated=calibrated,
@@ -88,6 +77,23 @@ def estimate(
         version=calibration.version,
         notes=(_MLPERF_NOTE,) if job.precision == "best" else (),
     )
+
+
+def _impossible(job: Family, gpu: Figures, gpus: int, calibration: Calibration) -> Answer | None:
+    """Why the job has no hours on *gpu*, whatever its speed; None where it may have some."""
+    if not calibration.has_group(job.group):
+        known = ", ".join(calibration.groups())
+        return NotPossible(gpu.key, f"no workload group {job.group!r}; there are {known}")
+    if job.vram_gib is not None and job.vram_gib > gpu.vram_gib:
+        how = f"it needs a GPU with at least {job.vram_gib:g} GiB"
+        held = Memory(weights=job.vram_gib)
+        return DoesNotFit(gpu.key, gpus, job.vram_gib, gpu.vram_gib, held, None, how)
+    return None
+
+
+def _rows(job: Family, gpu: Figures, calibration: Calibration) -> int:
+    """The measurements of this GPU behind what it does beyond the roofline, in the job's group."""
+    return calibration.rows("ratio", "gpu", f"gpu/{gpu.key}@{job.precision}/{job.group}")
 
 
 def log_speed(calibration: Calibration, group: str, gpu: Figures, precision: str) -> float | None:

@@ -216,20 +216,18 @@ def _estimate(
     c: InferenceCoefficients,
 ) -> Estimate:
     """What *copies* in that *state* come to, with the way there and how sure it is."""
-    group = group_of(job)
-    own = _rows_of_own(job, gpu, compute, calibration)
+    group, own = group_of(job), _rows_of_own(job, gpu, compute, calibration)
     named = calibration.rows("inference", "prefill", f"stack/{job.stack}") > 0
     band = calibration.speed_band(group, gpu_known=own > 0, stack_known=named)
     hours = job.requests / rate / 3600
     read, written = _speeds(job, state, copies)
     held = serving_memory(job, state.sequences, state.gpus)
-    fitted = f"fitted to {own} rows of {gpu.key}" if own else "fitted to rows of other GPUs"
     steps = (
         Step("model", f"parameters of {job.model.name}", job.model.params, "parameters"),
         Step("precision", f"{compute} of {gpu.key}, dense peak", peak, "TFLOPS"),
         Step("VRAM", "weights, KV cache and workspace per GPU", held.total, "GiB"),
         *_steps_of_copies(state, copies),
-        *_steps_of_efficiency(c, fitted),
+        *_steps_of_efficiency(c, own, gpu),
         *_steps_of_speed(job, state, rate),
         Step("runtime", "requests / speed", hours, "hours"),
     )
@@ -285,7 +283,8 @@ def _steps_of_copies(state: Serving, copies: int) -> Iterator[Step]:
     yield Step("batch", "sequences at once in a copy", state.sequences, "sequences")
 
 
-def _steps_of_efficiency(c: InferenceCoefficients, fitted: str) -> Iterator[Step]:
+def _steps_of_efficiency(c: InferenceCoefficients, own: int, gpu: Figures) -> Iterator[Step]:
+    fitted = f"fitted to {own} rows of {gpu.key}" if own else "fitted to rows of other GPUs"
     yield Step("efficiency", f"of the peak, reading prompts: {fitted}", c.prefill, "of 1")
     yield Step("", f"of the peak, writing tokens: {fitted}", c.decode, "of 1")
     yield Step("", f"of the bandwidth, reading weights: {fitted}", c.weights, "of 1")
