@@ -39,9 +39,8 @@ def estimate(
         without = gpu if own is None else reference
         return NotPossible(gpu.key, missing_precision(without, job.precision))
     ratio = math.exp(own - theirs)
-    loss = scaling_loss(calibration, gpu, gpus) / scaling_loss(
-        calibration, reference, job.reference_gpus
-    )
+    theirs = scaling_loss(calibration, reference, job.reference_gpus)
+    loss = scaling_loss(calibration, gpu, gpus) / theirs
     hours = job.reference_hours * job.reference_gpus / gpus / ratio / loss
     rows = _rows(job, gpu, calibration)
     same = gpu.key == reference.key
