@@ -104,14 +104,14 @@ def test_listings_become_spans_that_end_where_an_offer_is_missing(
 def test_floors_are_built_with_statistics_of_what_was_just_written(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    build, known = import_merge.floor_rebuild.rebuild_one, []
+    build, known = import_merge.floor_rebuild.rebuild_all, []
 
-    def rebuild_one(cursor: Any, source_id: int) -> Any:
+    def rebuild_all(cursor: Any, source_ids: Any) -> Any:
         cursor.execute("SELECT reltuples FROM pg_class WHERE relname = 'price_span_2026_06'")
         known.append(cursor.fetchall())
-        return build(cursor, source_id)
+        return build(cursor, source_ids)
 
-    monkeypatch.setattr(import_merge.floor_rebuild, "rebuild_one", rebuild_one)
+    monkeypatch.setattr(import_merge.floor_rebuild, "rebuild_all", rebuild_all)
     monkeypatch.setattr(import_merge, "_MANY", 1)
     imported(database_url, "gpuhunt", folder_of_zips(tmp_path, WORLD))
     assert known == [[(len(EXPECTED),)]]

@@ -13,6 +13,8 @@ A foreign price is, in USD, what its span says it was: at the rate of the last p
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -74,26 +76,36 @@ def unbuilt(connection: Connection) -> list[str]:
 
 
 def rebuild_one(cursor: Cursor, source_id: int) -> Rebuilt:
-    """Build the floors of one source anew within the caller's transaction.
+    """``rebuild_all`` of one source."""
+    return rebuild_all(cursor, [source_id])
 
-    Locks the provider's row, and lets recorders know that what they remember is void.
+
+def rebuild_all(cursor: Cursor, source_ids: Sequence[int]) -> Rebuilt:
+    """Build the floors of some sources anew within the caller's transaction.
+
+    Locks the providers' rows, and lets recorders know that what they remember is void. The spans of
+    a GPU are read once, whoever's they are.
     """
     cursor.execute("SET LOCAL statement_timeout = 0")
     cursor.execute(
-        "SELECT id, last_ok_at, coalesce(ttl_seconds, 0) * interval '1 second', spans_from"
-        " FROM provider WHERE id = %s FOR NO KEY UPDATE",
-        (source_id,),
+        "SELECT id, last_ok_at, coalesce(ttl_seconds, 0) * interval '1 second' FROM provider"
+        " WHERE id = ANY (%s) ORDER BY id FOR NO KEY UPDATE",
+        (list(source_ids),),
     )
-    source = _Source(*cursor.fetchall()[0])
-    cursor.execute("SELECT DISTINCT gpu_key FROM offer WHERE source_id = %s", (source_id,))
-    gpus = [gpu_key for (gpu_key,) in cursor.fetchall()]
-    totals = Rebuilt(0, 0, 0)
-    for gpu_key in gpus:
-        counts = _rebuild_gpu(cursor, source, gpu_key)
-        totals = Rebuilt(*(a + b for a, b in zip(totals, counts, strict=True)))
-    cursor.execute(_RATES_SQL, {"source": source_id})
+    sources = {row[0]: _Source(*row) for row in cursor.fetchall()}
+    totals, gpus = Rebuilt(0, 0, 0), list[str]()
+    slugs = {id_: seller.slug for id_, seller in sellers_by_id(cursor.connection).items()}
+    # The rows of all GPUs are more than need be in memory.
+    with cursor.connection.cursor(name="floor_identities") as rows:
+        rows.execute(_IDENTITIES_SQL, {"sources": list(sources)})
+        for gpu_key, found in itertools.groupby(rows, key=lambda row: row[0]):
+            gpus.append(gpu_key)
+            counts = _rebuild_gpu(cursor, sources, gpu_key, _identities(slugs, found))
+            totals = Rebuilt(*(a + b for a, b in zip(totals, counts, strict=True)))
+    cursor.execute(_RATES_SQL, {"sources": list(sources)})
     cursor.execute(
-        "UPDATE provider SET floor_built = true, seq = seq + 1 WHERE id = %s", (source_id,)
+        "UPDATE provider SET floor_built = true, seq = seq + 1 WHERE id = ANY (%s)",
+        (list(sources),),
     )
     floor_packs.throw_away(cursor, gpu_keys=gpus)
     return totals
@@ -103,34 +115,45 @@ class _Source(NamedTuple):
     id: int
     last_ok_at: datetime | None
     ttl: timedelta
-    spans_from: datetime | None
+
+
+class _Known(NamedTuple):
+    """What the offers of a GPU are, without limits (source, seller, family, slice, identity), and
+    for each offer its place among them."""
+
+    identities: list[tuple[int, int, str, bool, FloorIdentity]]
+    of_offer: dict[int, int]
 
 
 # Closed spans, what is open, and the floor's own steps of the time before the first spans.
 _PRICES_SQL = """
 SELECT 0::int8 AS key_id, s.offer_id, s.valid_from, s.valid_to, s.price_micro_usd, s.price_native,
     s.fx_rate, s.fallback, s.expires_at, 0::int8 AS open
-FROM price_span s WHERE s.source_id = %(source)s AND s.gpu_key = %(gpu)s
+FROM price_span s WHERE s.source_id = ANY (%(sources)s) AND s.gpu_key = %(gpu)s
 UNION ALL
-SELECT 0, n.offer_id, n.valid_from, coalesce(n.seen_until, %(last_ok_at)s::timestamptz) + %(ttl)s,
+SELECT 0, n.offer_id, n.valid_from,
+    coalesce(n.seen_until, p.last_ok_at) + coalesce(p.ttl_seconds, 0) * interval '1 second',
     n.price_micro_usd, n.price_native, n.fx_rate, n.fallback, n.expires_at, 1
-FROM offer_now n WHERE n.source_id = %(source)s AND n.gpu_key = %(gpu)s
+FROM offer_now n JOIN provider p ON p.id = n.source_id
+WHERE n.source_id = ANY (%(sources)s) AND n.gpu_key = %(gpu)s
 UNION ALL
-SELECT f.key_id, f.offer_id, f.valid_from, least(f.valid_to, k.expires_at, %(spans_from)s),
+SELECT f.key_id, f.offer_id, f.valid_from, least(f.valid_to, k.expires_at, p.spans_from),
     f.price_micro_usd, f.price_native, f.fx_rate, false, NULL, 0
 FROM (
     SELECT key_id, offer_id, valid_from, valid_to, price_micro_usd, price_native, fx_rate
     FROM price_floor UNION ALL
     SELECT key_id, offer_id, valid_from, 'infinity', price_micro_usd, price_native, fx_rate
     FROM floor_now
-) f JOIN floor_key k ON k.id = f.key_id
-WHERE k.source_id = %(source)s AND k.gpu_key = %(gpu)s
-    AND f.valid_from < %(spans_from)s::timestamptz
+) f JOIN floor_key k ON k.id = f.key_id JOIN provider p ON p.id = k.source_id
+WHERE k.source_id = ANY (%(sources)s) AND k.gpu_key = %(gpu)s AND f.valid_from < p.spans_from
 """
 _DISTINCT_SQL = f"""
-SELECT array_agg(DISTINCT price_native), array_agg(DISTINCT fx_rate) FROM ({_PRICES_SQL}) prices
+WITH prices AS MATERIALIZED (SELECT price_native, fx_rate FROM ({_PRICES_SQL}) p)
+SELECT array(SELECT DISTINCT price_native FROM prices ORDER BY 1),
+    array(SELECT DISTINCT fx_rate FROM prices)
 """
-# Amounts and rates come as their places among the distinct ones, which keeps them exact.
+# Amounts and rates come as their places among the distinct ones, which keeps them exact: those of
+# amounts in their order.
 _COLUMNS_SQL = f"""
 SELECT p.key_id, p.offer_id, p.valid_from, p.valid_to, p.price_micro_usd, a.place,
     coalesce(r.place, 0), p.fallback::int::int8, coalesce(p.expires_at, 'infinity'),
@@ -138,7 +161,6 @@ SELECT p.key_id, p.offer_id, p.valid_from, p.valid_to, p.price_micro_usd, a.plac
 FROM ({_PRICES_SQL}) p
 JOIN unnest(%(natives)s::numeric[]) WITH ORDINALITY AS a (native, place) ON native = p.price_native
 LEFT JOIN unnest(%(rates)s::numeric[]) WITH ORDINALITY AS r (rate, place) ON rate = p.fx_rate
-ORDER BY p.offer_id
 """
 _IDENTITY = (
     "seller_id", "gpu_key", "gpu_count", "market", "tier", "price_unit", "currency", "price_kind",
@@ -147,10 +169,14 @@ _IDENTITY = (
     "CASE WHEN is_slice THEN native_id END",  # its part is read from it
 )  # fmt: skip
 _IDENTITIES_SQL = f"""
-SELECT max(gpu_family), bool_or(is_slice), string_agg(id::text, ' '), {", ".join(_IDENTITY)}
-FROM offer WHERE source_id = %(source)s AND gpu_key = %(gpu)s GROUP BY {", ".join(_IDENTITY)}
+SELECT gpu_key, source_id, max(gpu_family), bool_or(is_slice), string_agg(id::text, ' '),
+    {", ".join(_IDENTITY)}
+FROM offer WHERE source_id = ANY (%(sources)s) GROUP BY source_id, {", ".join(_IDENTITY)}
+ORDER BY gpu_key, source_id
 """
-_OF_GPU = "key_id IN (SELECT id FROM floor_key WHERE source_id = %(source)s AND gpu_key = %(gpu)s)"
+_OF_GPU = (
+    "key_id IN (SELECT id FROM floor_key WHERE source_id = ANY (%(sources)s) AND gpu_key = %(gpu)s)"
+)
 # Multiplying an interval is exact up to 2^53 microseconds, two centuries from 2000.
 _INSTANT = "timestamptz '2000-01-01 00:00+00' + r.{} * interval '1 microsecond'"
 _CLOSED_SQL = f"""
@@ -174,7 +200,7 @@ _RATES_SQL = """
 UPDATE floor_now f SET price_micro_usd = n.price_micro_usd, fx_rate = n.fx_rate
 FROM (
     SELECT DISTINCT ON (floor_id, price_native) floor_id, price_native, price_micro_usd, fx_rate
-    FROM offer_now WHERE source_id = %(source)s AND fx_rate IS NOT NULL
+    FROM offer_now WHERE source_id = ANY (%(sources)s) AND fx_rate IS NOT NULL
     ORDER BY floor_id, price_native, seen_until DESC NULLS FIRST, offer_id
 ) n
 WHERE f.key_id = n.floor_id AND f.price_native = n.price_native
@@ -199,94 +225,91 @@ class _Prices(NamedTuple):
     is_open: Ints
 
 
-def _rebuild_gpu(cursor: Cursor, source: _Source, gpu_key: str) -> Rebuilt:
+def _rebuild_gpu(
+    cursor: Cursor, sources: Mapping[int, _Source], gpu_key: str, known: _Known
+) -> Rebuilt:
     from tracker.store.series.reduce import lowest_steps
 
-    values = {
-        "source": source.id, "gpu": gpu_key, "last_ok_at": source.last_ok_at, "ttl": source.ttl,
-        "spans_from": source.spans_from,
-    }  # fmt: skip
+    values = {"sources": list(sources), "gpu": gpu_key}
     cursor.execute(_DISTINCT_SQL, values)
     natives, rates = cursor.fetchall()[0]
-    natives, rates = natives or [], [rate for rate in rates or () if rate is not None]
+    rates = [rate for rate in rates if rate is not None]
     prices = _read(cursor, values | {"natives": natives, "rates": rates})
-    floor_ids, expires = _floor_ids(cursor, source, gpu_key, prices)
+    floor_ids, floors = _floor_ids(cursor, known, prices)
     steps = lowest_steps(prices.starts, prices.ends, prices.natives, floor_ids)
     for table in ("price_floor", "floor_now"):
         cursor.execute(f"DELETE FROM {table} WHERE {_OF_GPU}", values)
-    closed, still_open = _write(cursor, source, prices, floor_ids, steps, expires, (natives, rates))
+    closed, still_open = _write(cursor, sources, prices, floor_ids, steps, floors, (natives, rates))
     _assign(cursor, prices, floor_ids)
     return Rebuilt(len(set(steps.groups.tolist())), closed, still_open)
 
 
 def _read(cursor: Cursor, values: dict[str, Any]) -> _Prices:
+    import numpy as np
+
     from tracker.store.series.binary import read_columns
 
     columns = read_columns(
         cursor.connection, _COLUMNS_SQL, values, len(_Prices._fields), times=(2, 3, 8)
     )
-    return _Prices(*columns)
+    order = np.lexsort((columns[2], columns[1]))  # of several that are as low the first one counts
+    return _Prices(*(column[order] for column in columns))
 
 
-def _floor_ids(
-    cursor: Cursor, source: _Source, gpu_key: str, prices: _Prices
-) -> tuple[Ints, dict[int, int]]:
-    """The floor of each price, and the moment at which each floor's prices expire (if they do)."""
+class _Floor(NamedTuple):
+    """Whose a floor is, and the moment at which all its prices expire (_FOREVER: they do not)."""
+
+    source_id: int
+    expires: int
+
+
+def _floor_ids(cursor: Cursor, known: _Known, prices: _Prices) -> tuple[Ints, dict[int, _Floor]]:
+    """The floor of each price, and what those floors are that spans have a part in."""
     import numpy as np
 
-    identities, of_offer = _identities(cursor, source, gpu_key)
-    offers = np.array(sorted(of_offer), dtype=np.int64)
-    group = np.array([of_offer[id_] for id_ in offers.tolist()], dtype=np.int64)
+    offers = np.array(sorted(known.of_offer), dtype=np.int64)
+    group = np.array([known.of_offer[id_] for id_ in offers.tolist()], dtype=np.int64)
     own = prices.key_ids == 0
     places = group[np.searchsorted(offers, prices.offers[own])]
     kinds, kind_of = np.unique(
         np.column_stack((places, prices.fallback[own], prices.expires[own])), axis=0,
         return_inverse=True,
     )  # fmt: skip
-    rows, limits = [], []
+    rows, floors = [], []
     for place, fallback, expires in kinds.tolist():
-        seller_id, family, is_slice, identity = identities[place]
+        source_id, seller_id, family, is_slice, identity = known.identities[place]
         at = None if expires == _FOREVER else _PG_EPOCH + timedelta(microseconds=expires)
         told = identity._replace(fallback=bool(fallback), expires_at=at)
-        rows.append(key_row(told, source.id, seller_id, family, is_slice=is_slice))
-        limits.append(expires)
+        rows.append(key_row(told, source_id, seller_id, family, is_slice=is_slice))
+        floors.append(_Floor(source_id, expires))
     by_digest = make_keys(cursor, rows) if rows else {}
     ids = np.array([by_digest[row[0]] for row in rows], dtype=np.int64)
     floor_ids = prices.key_ids.copy()
     floor_ids[own] = ids[kind_of.reshape(-1)] if len(ids) else 0
-    ends = dict(zip(ids.tolist(), limits, strict=True))
-    return floor_ids, {id_: end for id_, end in ends.items() if end != _FOREVER}
+    return floor_ids, dict(zip(ids.tolist(), floors, strict=True))
 
 
-def _identities(
-    cursor: Cursor, source: _Source, gpu_key: str
-) -> tuple[list[tuple[int, str, bool, FloorIdentity]], dict[int, int]]:
-    """What the offers of a GPU are, without limits (seller, family, slice, identity), and for each
-    offer its place among them."""
-    slugs = {id_: seller.slug for id_, seller in sellers_by_id(cursor.connection).items()}
-    cursor.execute(_IDENTITIES_SQL, {"source": source.id, "gpu": gpu_key})
-    identities: list[tuple[int, str, bool, FloorIdentity]] = []
-    of_offer: dict[int, int] = {}
-    for family, is_slice, ids, seller_id, *rest, upstream, native_id in cursor.fetchall():
-        of_offer.update(dict.fromkeys(map(int, ids.split(" ")), len(identities)))
+def _identities(slugs: Mapping[int, str], rows: Iterable[tuple[Any, ...]]) -> _Known:
+    known = _Known([], {})
+    for _, source_id, family, is_slice, ids, seller_id, *rest, upstream, native_id in rows:
+        known.of_offer.update(dict.fromkeys(map(int, ids.split(" ")), len(known.identities)))
         part = None if native_id is None else part_of(native_id)
         identity = FloorIdentity._make(
-            (slugs[source.id], slugs[seller_id], *rest, False, None, upstream, part)
+            (slugs[source_id], slugs[seller_id], *rest, False, None, upstream, part)
         )
-        identities.append((seller_id, family, is_slice, identity))
-    return identities, of_offer
+        known.identities.append((source_id, seller_id, family, is_slice, identity))
+    return known
 
 
 def _write(
-    cursor: Cursor, source: _Source, prices: _Prices, floor_ids: Ints, steps: LowestSteps,
-    expires: dict[int, int], codes: tuple[list[Decimal], list[Decimal]],
+    cursor: Cursor, sources: Mapping[int, _Source], prices: _Prices, floor_ids: Ints,
+    steps: LowestSteps, floors: Mapping[int, _Floor], codes: tuple[list[Decimal], list[Decimal]],
 ) -> tuple[int, int]:  # fmt: skip
     """Write the *steps*, of which those that end with an open offer are open; how many of each."""
     import numpy as np
 
-    limit = np.array([expires.get(id_, _FOREVER) for id_ in steps.groups.tolist()], dtype=np.int64)
-    last_ok = None if source.last_ok_at is None else _micros(source.last_ok_at - _PG_EPOCH)
-    ttl = _micros(source.ttl)
+    limits = {id_: floor.expires for id_, floor in floors.items()}
+    limit = np.array([limits.get(id_, _FOREVER) for id_ in steps.groups.tolist()], dtype=np.int64)
     at_end = np.flatnonzero(prices.is_open)
     open_ends = set(
         zip(
@@ -303,8 +326,8 @@ def _write(
         at = steps.chosen[wanted]
         last = ends[wanted].tolist()
         if is_open:
-            seen = [end - ttl for end in last]
-            last = [None if moment == last_ok else moment for moment in seen]
+            of = [sources[floors[id_].source_id] for id_ in steps.groups[wanted].tolist()]
+            last = list(map(_seen_until, of, last))
         counts.append(len(at))
         if len(at):
             natives, rates = codes
@@ -331,6 +354,13 @@ def _assign(cursor: Cursor, prices: _Prices, floor_ids: Ints) -> None:
             " WHERE n.offer_id = r.offer_id",
             (literal(prices.offers[still_open].tolist()), literal(floor_ids[still_open].tolist())),
         )
+
+
+def _seen_until(source: _Source, end: int) -> int | None:
+    """Until when an open step that is known until *end* has been seen; None: by the last poll."""
+    seen = end - _micros(source.ttl)
+    last_ok = None if source.last_ok_at is None else _micros(source.last_ok_at - _PG_EPOCH)
+    return None if seen == last_ok else seen
 
 
 def _micros(span: timedelta) -> int:

@@ -53,8 +53,7 @@ def merge(connection: Connection, run: Run, counts: dict[str, Any]) -> Merged:
             attached = bulk_months.attach(cursor, run)
         spans = attached + (_load(cursor) if general else 0)
         sources = _sources(cursor, run)
-        for source_id in sources:
-            floor_rebuild.rebuild_one(cursor, source_id)
+        floor_rebuild.rebuild_all(cursor, sources)
         _finish(cursor, run, counts | {"spans": spans, "replaced": replaced})
     return Merged(spans, replaced, sources)
 

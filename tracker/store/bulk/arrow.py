@@ -28,7 +28,9 @@ def cells_of(array: Any, text: Text) -> Cells:
         if kind.startswith(("struct", "map", "large_list", "fixed_size_list", "float", "double")):
             return coded(map(text, array.to_pylist()))
         array = array.dictionary_encode()
-    texts = list(map(text, array.dictionary.to_pylist()))
+    texts = array.dictionary.to_pylist()
+    if array.dictionary.null_count or str(array.dictionary.type) != "string":
+        texts = list(map(text, texts))
     indices = array.indices
     if indices.null_count:
         indices = indices.fill_null(len(texts))

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tracker.domain.offer import canonical
 from tracker.store.bulk import NotByColumns
 from tracker.store.bulk.fields import Field
+from tracker.store.bulk.fields import text as as_text
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -114,7 +115,7 @@ class Reader:
 class Column(NamedTuple):
     """A column that has been read: what each of its texts is, and the rows' places."""
 
-    entries: list[Entry]
+    entries: Sequence[Entry]
     codes: Ints
 
     def wrong(self) -> Flags | None:
@@ -128,10 +129,40 @@ class Column(NamedTuple):
         return list(map(found.__getitem__, self.codes[rows].tolist()))
 
 
-def read(readers: Mapping[str, Reader], cells: Mapping[str, Cells]) -> dict[str, Column]:
-    """All columns that *readers* are there for."""
-    return {name: Column(r.entries(cells[name].texts), cells[name].codes)
-            for name, r in readers.items()}  # fmt: skip
+class Names(Column):
+    """A column whose texts are nearly all different, are what they say, and must not be empty."""
+
+    def wrong(self) -> Flags | None:
+        """The rows whose cell is empty; None: none is."""
+        empty = np.fromiter(map(len, self.entries), np.int64, len(self.entries)) == 0
+        return empty[self.codes] if empty.any() else None
+
+    def at(self, rows: Ints, of: Callable[[Entry], Any]) -> list[Any]:
+        """*of* what the cells of these *rows* are."""
+        every: Sequence[Any] = self.entries  # texts, not entries
+        texts = list(map(every.__getitem__, self.codes[rows].tolist()))
+        if of is identity:
+            return texts  # the very same
+        try:
+            return [of(Entry(text, text, as_text(text))) for text in texts]
+        except ValueError as error:
+            raise NotByColumns(str(error)) from error
+
+
+def identity(entry: Entry) -> str | None:
+    """A cell's part of an offer's identity."""
+    return entry.identity
+
+
+def read(
+    readers: Mapping[str, Reader], cells: Mapping[str, Cells], names: Sequence[str]
+) -> dict[str, Column]:
+    """All columns that *readers* are there for. *names*: see there."""
+    return {
+        name: Names(cells[name].texts, cells[name].codes) if name in names  # type: ignore[arg-type]
+        else Column(reader.entries(cells[name].texts), cells[name].codes)
+        for name, reader in readers.items()
+    }  # fmt: skip
 
 
 def alike(columns: Iterable[Column], rows: Ints) -> tuple[Ints, Ints]:

@@ -47,7 +47,9 @@ def offer_lines(
     for one, names in groupby(VALUES, lambda name: len(columns[name].entries) == 1):
         told = [columns[name] for name in names]
         if one:  # the same for all rows
-            parts.append(repeat(b"".join(c.entries[0].field for c in told), len(rows)))
+            parts.append(
+                repeat(b"".join(c.at(rows[:1], lambda e: e.field)[0] for c in told), len(rows))
+            )
         else:
             parts += [column.at(rows, lambda e: e.field) for column in told]
     return b"".join(chain.from_iterable(zip(*parts, strict=True)))

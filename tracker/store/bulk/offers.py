@@ -8,7 +8,7 @@ price, are out of order. What is odd is left to ``import_merge``, which can deal
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from itertools import groupby, repeat
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracker.store.bulk import NotByColumns
-from tracker.store.bulk.cells import Column, Flags, Ints
+from tracker.store.bulk.cells import Column, Flags, Ints, alike, identity
 from tracker.store.bulk.fields import int4
 
 # In the order of Offer.key.
@@ -28,7 +28,6 @@ IDENTITY = (
     "commitment_unknown", "disk_included_gb", "disk_usd_per_gb_hour", "egress_usd_per_gb",
 )  # fmt: skip
 SHAPE = ("gpu_key", "market", "tier", "gpu_count", "region")  # of a span, behind seller_id
-NEEDED = ("source", "provider", "gpu_key", "gpu_family", "market", "is_slice", "gpu_count")
 _FIRST = 1024
 _PARTS = 5_000  # a count of GPUs is so many tenths, hundredths, ... at most
 NEVER = np.iinfo(np.int64).min
@@ -41,12 +40,16 @@ def keys_of(columns: Mapping[str, Column], rows: Ints) -> NDArray[np.uint64]:
     for one, names in groupby(IDENTITY, lambda name: len(columns[name].entries) == 1):
         told = [columns[name] for name in names]
         if one:  # the same for all rows
-            parts.append(repeat("\x1f".join(str(c.entries[0].identity) for c in told), len(rows)))
+            same = "\x1f".join(c.at(rows[:1], identity)[0] for c in told)
+            parts.append(repeat(same, len(rows)))
         else:
-            parts += [column.at(rows, lambda entry: entry.identity) for column in told]
+            parts += [column.at(rows, identity) for column in told]
     digest = hashlib.blake2b
     texts = map("\x1f".join, zip(*parts, strict=True))
-    joined = b"".join([digest(text.encode(), digest_size=16).digest() for text in texts])
+    try:
+        joined = b"".join([digest(text.encode(), digest_size=16).digest() for text in texts])
+    except UnicodeEncodeError as error:
+        raise NotByColumns(str(error)) from error
     return np.frombuffer(joined, dtype=">u8").astype(np.uint64).reshape(-1, 2)
 
 
@@ -96,10 +99,6 @@ class Words:
                 raise NotByColumns("too many different GPUs or sellers")
         return found
 
-    def numbers(self, words: Sequence[Any]) -> list[int]:
-        """The numbers of *words*."""
-        return list(map(self.number, words))
-
 
 class Offers:
     """All offers of an import."""
@@ -123,34 +122,47 @@ class Offers:
         return self._index.find(keys)
 
     def add(
-        self, keys: NDArray[np.uint64], ids: Ints, slugs: dict[str, int],
-        values: dict[str, list[Any]], fields: dict[str, list[bytes]],
+        self, keys: NDArray[np.uint64], ids: Ints, slugs: Mapping[str, int],
+        columns: Mapping[str, Column], rows: Ints,
     ) -> Ints:  # fmt: skip
-        """Take up new offers; their places. *keys* differ. *slugs* are the ids of providers;
-        *values* and *fields* what is in their cells."""
+        """Take up the new offers in these *rows*, whose *keys* differ; their places. *slugs* are
+        the ids of providers."""
         first, self.count = self.count, self.count + len(ids)
         self._grow()
         places = np.arange(first, self.count)
         self._index.add(keys, places)
-        mine = {name: rows[first : self.count] for name, rows in self._rows.items()}
-        for name, rows in mine.items():
-            rows[:] = _EMPTY.get(name, 0)
+        mine = {name: held[first : self.count] for name, held in self._rows.items()}
+        for name, held in mine.items():
+            held[:] = _EMPTY.get(name, 0)
+
+        def told(name: str, of: Callable[[Any], Any]) -> NDArray[Any]:
+            column = columns[name]
+            found = [0 if e.identity is None else of(e.value) for e in column.entries]
+            return np.array(found)[column.codes[rows]]
+
         mine["ids"][:] = ids
-        who = [int4(slugs[s]) + int4(slugs[p])
-               for s, p in zip(values["source"], values["provider"], strict=True)]  # fmt: skip
-        shapes = map(b"".join, zip(who, *(fields[name] for name in SHAPE), strict=True))
-        mine["shapes"][:] = self.shapes.numbers(list(shapes))
-        mine["gpus"][:] = self.gpus.numbers(values["gpu_key"])
-        mine["families"][:] = self.families.numbers(values["gpu_family"])
-        mine["sellers"][:] = self.sellers.numbers(values["provider"])
-        mine["listed"][:] = [market == "on_demand" and not is_slice for market, is_slice
-                             in zip(values["market"], values["is_slice"], strict=True)]  # fmt: skip
-        ratios = {count: _ratio(count) for count in set(values["gpu_count"])}
-        if len(ids):
-            mine["counts"][:], mine["parts"][:] = zip(
-                *map(ratios.__getitem__, values["gpu_count"]), strict=True
-            )
+        mine["gpus"][:] = told("gpu_key", self.gpus.number)
+        mine["families"][:] = told("gpu_family", self.families.number)
+        mine["sellers"][:] = told("provider", self.sellers.number)
+        mine["listed"][:] = told("market", lambda market: market == "on_demand")
+        mine["listed"][:] &= told("is_slice", lambda is_slice: not is_slice).astype(bool)
+        mine["counts"][:] = told("gpu_count", lambda count: _ratio(count)[0])
+        mine["parts"][:] = told("gpu_count", lambda count: _ratio(count)[1])
+        mine["shapes"][:] = self._shapes(slugs, columns, rows)
         return places
+
+    def _shapes(
+        self, slugs: Mapping[str, int], columns: Mapping[str, Column], rows: Ints
+    ) -> NDArray[Any]:
+        """What the spans of the offers in these *rows* begin with, as numbers."""
+        one, group = alike([columns[name] for name in ("source", "provider", *SHAPE)], rows)
+        ids = {slug: int4(id_) for slug, id_ in slugs.items()}
+        parts = [
+            *(columns[name].at(one, lambda e: ids.get(e.value)) for name in ("source", "provider")),
+            *(columns[name].at(one, lambda e: e.field) for name in SHAPE),
+        ]  # fmt: skip
+        numbers = list(map(self.shapes.number, map(b"".join, zip(*parts, strict=True))))
+        return np.array(numbers, dtype=np.int32)[group]
 
     def _grow(self) -> None:
         size = len(self._rows["ids"])

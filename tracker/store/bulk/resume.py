@@ -5,18 +5,21 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 
+from tracker.store.bulk.cells import Column, Entry
 from tracker.store.bulk.fields import field_of
 from tracker.store.bulk.months import month_tables
-from tracker.store.bulk.offers import ANY_PRICE, NEEDED, SHAPE, Offers
+from tracker.store.bulk.offers import ANY_PRICE, SHAPE, Offers
 from tracker.store.imports import Connection, Run
 from tracker.store.schema import offer
 from tracker.store.series.binary import PG_EPOCH_MICROS, read_columns
 
 _AT_ONCE = 10_000  # offers
+_NEEDED = tuple(dict.fromkeys((*SHAPE, "gpu_family", "is_slice")))
 
 
 def staged_offers(connection: Connection, run: Run) -> Offers:
@@ -51,21 +54,28 @@ def staged_offers(connection: Connection, run: Run) -> Offers:
 
 
 def _read_offers(connection: Connection, run: Run, found: Offers) -> None:
-    names = list(dict.fromkeys((*NEEDED[2:], *SHAPE)))
-    encoders = {name: field_of(offer.c[name]) for name in SHAPE}
-    listed = ", ".join(f"s.{name}" for name in names)
+    listed = ", ".join(f"s.{name}" for name in _NEEDED)
     with connection.cursor(name="staged") as cursor:
         cursor.itersize = _AT_ONCE
         cursor.execute(
-            f"SELECT s.key, s.id, s.source, s.seller, a.id, b.id, {listed} FROM {run.stage}_offer s"
+            f"SELECT s.key, s.id, a.id, b.id, s.source, s.seller, {listed}"
+            f" FROM {run.stage}_offer s"
             " JOIN provider a ON a.slug = s.source JOIN provider b ON b.slug = s.seller"
             " ORDER BY s.n"
         )
         while rows := cursor.fetchmany(_AT_ONCE):
-            columns: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)]
-            keys, ids, sources, sellers, source_ids, seller_ids, *cells = columns
-            values = dict(zip(names, cells, strict=True)) | {"source": sources, "provider": sellers}
-            fields = {name: list(map(encoders[name], values[name])) for name in SHAPE}
-            slugs = dict(zip(sources + sellers, source_ids + seller_ids, strict=True))
+            keys, ids, source_ids, seller_ids, *cells = (
+                list(column) for column in zip(*rows, strict=True)
+            )
+            slugs = dict(zip(cells[0] + cells[1], source_ids + seller_ids, strict=True))
+            names = ("source", "provider", *_NEEDED)
+            columns = {name: _column(name, of) for name, of in zip(names, cells, strict=True)}
             halves = np.frombuffer(b"".join(keys), dtype=">u8").astype(np.uint64).reshape(-1, 2)
-            found.add(halves, np.array(ids, dtype=np.int64), slugs, values, fields)
+            found.add(halves, np.array(ids), slugs, columns, np.arange(len(ids)))
+
+
+def _column(name: str, values: list[Any]) -> Column:
+    places = {value: n for n, value in enumerate(dict.fromkeys(values))}
+    fields = map(field_of(offer.c[name]), places) if name in SHAPE else repeat(b"")
+    entries = [Entry(value, "", field) for value, field in zip(places, fields, strict=False)]
+    return Column(entries, np.array([places[value] for value in values]))

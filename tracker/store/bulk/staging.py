@@ -26,6 +26,7 @@ from tracker.store.bulk.unit import Judged, Unit
 from tracker.store.bulk.writer import Writer
 from tracker.store.imports import Connection, Run
 
+_NAMES = ("native_id",)
 COMMIT_ROWS = 2_000_000  # what a kill loses at most, where a month has more
 
 
@@ -49,7 +50,7 @@ class Stager:
 
     def take(self, new: Unit) -> Judged:
         """Judge a unit and hand its spans to the writer. Raises NotByColumns."""
-        columns = cells.read(self._readers, new.cells)
+        columns = cells.read(self._readers, new.cells, _NAMES)
         found = unit.sort_out(new, columns, *self._window)
         first, group = cells.alike([columns[name] for name in VALUES], found.inside)
         of = self._identify(new, columns, first)[group] if len(first) else group
@@ -86,12 +87,13 @@ class Stager:
     def _add(
         self, new: Unit, columns: Mapping[str, Column], keys: NDArray[np.uint64], rows: Ints
     ) -> Ints:
-        values = {name: columns[name].at(rows, lambda e: e.value) for name in offers.NEEDED}
-        fields = {name: columns[name].at(rows, lambda e: e.field) for name in offers.SHAPE}
-        meet(self._connection, self._met, set(values["source"]), set(values["provider"]))
-        looked_up = not self._met.with_offers.isdisjoint(values["source"])
+        sources, sellers = (
+            set(columns[name].at(rows, lambda e: e.value)) for name in ("source", "provider")
+        )
+        meet(self._connection, self._met, sources, sellers)
+        looked_up = not self._met.with_offers.isdisjoint(sources)
         ids, had = ids_for(self._connection, digests(keys), looked_up=looked_up)
-        places = self.offers.add(keys, ids, self._met.ids, values, fields)
+        places = self.offers.add(keys, ids, self._met.ids, columns, rows)
         self._new.append(
             offer_lines(columns, rows, keys, places + 1, ids, new.starts.values[rows], had)
         )
