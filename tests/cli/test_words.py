@@ -69,6 +69,31 @@ def test_a_percentage_of_a_lower_bound_says_at_least(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_at_market")
+def test_an_at_least_below_the_leader_is_no_share_of_it() -> None:
+    # What some sellers of the A100 bill for what is sent out has no known price.
+    document = cheapest_document("--hours", "H100=40,A100=2", "--egress", "50")
+    best, other = document["rows"][0], document["best_by_gpu"][1]
+    assert best["total_usd"] is not None
+    assert float(other["at_least_usd"]) < float(best["total_usd"])
+    assert document["answer"].endswith(
+        f"; next GPU A100-SXM-80GB at least ${float(other['at_least_usd']):.2f}, the whole of its"
+        " bill is not known."
+    )
+
+
+@pytest.mark.usefixtures("_at_market")
+def test_what_a_month_comes_to_is_said_of_a_job_of_plain_hours_too(tmp_path: Path) -> None:
+    job = tmp_path / "often.toml"
+    job.write_text('name = "often"\n[hours]\nH100 = 4\n[limits]\nruns_per_month = 30\n')
+    document = cheapest_document(str(job))
+    assert document["answer"].startswith("often: $11.20 on 1 x H100-SXM-80GB at hub")
+    month = "30 runs a month on #1 come to $336.00."
+    assert month in document["remarks"]
+    for more in ((), ("--explain",)):
+        assert month in run("cheapest", str(job), *more).lines
+
+
+@pytest.mark.usefixtures("_at_market")
 def test_a_gpu_without_an_offer_or_without_hours_is_named() -> None:
     document = cheapest_document("--hours", "H100=4,H200=3")
     assert "No offer of H200 is on record that the filters leave." in document["remarks"]

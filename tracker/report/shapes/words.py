@@ -84,9 +84,12 @@ def _range(row: Row) -> str:
 
 
 def _more(best: Bill, other: Bill) -> str:
-    """How much more *other* costs. A share of an "at least" would say nothing."""
+    """How much more *other* costs. A share of an "at least" would say nothing, nor does one of an
+    "at least" that is below: the bill may be above all the same."""
     if open_ended(best):
         return total(other)
+    if open_ended(other) and other.at_least_usd < best.at_least_usd:
+        return f"{total(other)}, the whole of its bill is not known"
     more = (other.at_least_usd / best.at_least_usd - 1) * 100
     return f"{'at least ' if open_ended(other) else ''}{more:+.0f} %"
 
@@ -117,6 +120,9 @@ def remarks(report: CheapestReport) -> Iterable[str]:
     yield from _of_hours(report, rows)
     if report.job.task is not None:
         yield from _of_estimates(report)
+    limits = report.job.limits
+    if limits is not None and limits.runs_per_month and report.rows:
+        yield _per_month(report.rows[0], limits.runs_per_month)
     if any(r.discount_percent for r in rows):
         yield "* less a negotiated discount from your price book."
     if any(r.bill.partial for r in rows):
@@ -258,8 +264,6 @@ def _of_estimates(report: CheapestReport) -> Iterable[str]:
         may_be = goals.BETTER[report.goal]
         yield f"~ marks a tie: the ranges of #1 and {them} overlap, and either may be {may_be}."
     limits = report.job.limits
-    if limits is not None and limits.runs_per_month and report.rows:
-        yield _per_month(report.rows[0], limits.runs_per_month)
     if limits is not None and limits.deadline_hours is not None:
         late = [r.rank for r in report.rows if (r.estimate.high_hours or 0) > limits.deadline_hours]
         if late:
