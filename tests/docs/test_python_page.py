@@ -106,6 +106,7 @@ def test_what_makes_no_sense_is_one_line(prices: gpucost.Prices) -> None:
         (lambda: prices.cheapest("bert-large", gpu="H1O0"), "unknown GPU"),
         (lambda: prices.cheapest("bert-large", provider="acmee"), "did you mean acme"),
         (lambda: prices.cheapest("bert-large", egress=0.1), "not exact"),  # type: ignore[arg-type]
+        (lambda: prices.cheapest(hours={"A100": 12, "H100": 1.5}), "hours of H100: 1.5 is a float"),
         (lambda: prices.cheapest("bert-large", goal="best"), "goal"),
         (lambda: prices.cheapest(hours={}), "must map GPUs"),
         (lambda: prices.cheapest(), "job"),

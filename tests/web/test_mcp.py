@@ -103,7 +103,7 @@ def test_each_tool_answers_with_age_basis_and_source(
     assert name == "providers" or set(told["sources"]) <= {"acme", "hub", "pricebook"}
     if name in {"cheapest", "history", "compare", "when", "estimate"}:
         assert set(told["basis"]) - {"scaled"} == {"published"}
-    assert found["cut"] == {} or name in {"history", "providers"}
+    assert found["cut"].keys() <= {"rows"} or name in {"history", "providers"}
 
 
 def test_the_figures_are_those_of_the_command_line(
@@ -148,6 +148,24 @@ def test_a_long_history_keeps_its_newest_points(answers: Answers) -> None:
     assert 0 < len(starts) <= MAX_POINTS
     assert found["cut"]["rows"] + len(starts) >= 240 * len(found["series"])
     assert max(row["usd"] is not None for row in found["rows"][-len(found["series"]) :])
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "of"),
+    [
+        ("cheapest", {"job": "bert-large", "market": ["any"], "top": 2}, "offers_considered"),
+        ("offers", {"market": ["any"], "top": 2}, "offers_matching"),
+        ("offers", {"market": ["any"], "group_by": ["gpu"], "top": 2}, "groups"),
+    ],
+)
+def test_the_rows_that_were_not_asked_for_are_counted_too(
+    answers: Answers, name: str, arguments: dict[str, Any], of: str
+) -> None:
+    found = ask(answers, name, arguments).structured_content
+    every = ask(answers, name, arguments | {"top": MAX_ROWS}).structured_content
+    assert found["cut"]["rows"] == len(every["rows"]) - 2 > 0
+    assert found[of] == len(every["rows"])
+    assert "rows" not in every["cut"]
 
 
 def test_nothing_that_matches_is_an_answer_that_says_why(answers: Answers) -> None:

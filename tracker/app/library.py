@@ -144,8 +144,7 @@ def _question(name: str, asked: Mapping[str, Any], **more: object) -> Question:
 
     given = {**asked, **more}
     for key, value in given.items():
-        if isinstance(value, float):
-            raise BadQuestion(f"{key}: {value!r} is a float, which is not exact; say '{value}'")
+        _exact(key, value)
     given["hours"] = _hours(given.get("hours"))
     return Question.of(name, **{key: value for key, value in given.items() if value is not None})
 
@@ -155,7 +154,14 @@ def _hours(hours: object) -> Sequence[str] | None:
         return None
     if not isinstance(hours, Mapping) or not hours:
         raise BadQuestion("hours: must map GPUs to hours: {'A100': 12, 'H100': 4}")
+    for gpu, amount in hours.items():
+        _exact(f"hours of {gpu}", amount)
     return [f"{gpu}={amount}" for gpu, amount in hours.items()]
+
+
+def _exact(name: str, value: object) -> None:
+    if isinstance(value, float):
+        raise BadQuestion(f"{name}: {value!r} is a float, which is not exact; say '{value}'")
 
 
 @contextmanager

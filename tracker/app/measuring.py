@@ -48,6 +48,21 @@ def record(app: App, one: Measurement) -> int:
             engine.dispose()
 
 
+def measurements_of(app: App, job: Job) -> tuple[list[Measurement], str | None]:
+    """What was measured of *job*, oldest first, or why nobody can tell."""
+    from tracker.app.root import NothingRecorded
+    from tracker.store import measurements
+    from tracker.store.errors import StoreError
+
+    try:
+        with app.reading() as connection:
+            return measurements.of_job(connection, job.name), None
+    except NothingRecorded:
+        return [], None
+    except StoreError as error:
+        return [], app.redactor(f"What was measured is not known: {error}")
+
+
 def measurement(app: App, job: Job, options: Mapping[str, Any]) -> Measurement:
     """The measurement of *job* that *options* tell of (names of ``gpucost jobs measure``).
 

@@ -9,6 +9,7 @@ import click
 
 from tracker.app import App
 from tracker.app.jobs import listed_jobs
+from tracker.app.measuring import measurements_of
 from tracker.cli import completing, keeping, render
 from tracker.cli.cheapest import readable
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_USAGE, Exit
@@ -16,6 +17,7 @@ from tracker.cli.options import Positive
 from tracker.cli.recompute import recompute
 from tracker.domain.job import Job, JobError, RuntimeEstimate
 from tracker.report.shapes.jobs import document, kind, listed_row
+from tracker.report.shapes.jobs import measured as measured_rows
 
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
 _OUTPUT = click.option(
@@ -87,8 +89,8 @@ def show(obj: dict[str, Any], job: str, output: str) -> None:
     """What JOB (a name or a file) is, what it assumes, and what was measured of it."""
     app = App(obj["config"])
     found = _read(app, job)
-    runs, remark = keeping.measurements(app, found)
-    measured = keeping.measured_values(found, runs)
+    runs, remark = measurements_of(app, found)
+    measured = measured_rows(found, runs)
     if output == "json":
         render.print_json({**document(found), "measurements": measured, "remark": remark})
         return

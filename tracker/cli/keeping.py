@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tracker.app import App, NothingRecorded, job_names, kept
+from tracker.app import App, job_names, kept
 from tracker.app.jobs import to_keep
 from tracker.cli import render
 from tracker.cli.exits import EXIT_USAGE, Exit
 from tracker.domain.job import Job, JobError, RuntimeEstimate
 
 if TYPE_CHECKING:
-    from tracker.domain.measurement import Measurement
     from tracker.report.estimates import OnGpu
 
 MOST_GPUS = 64  # 8 machines of 8, the most that answers try
@@ -55,44 +54,6 @@ def remove(app: App, names: Sequence[str]) -> Iterable[str]:
             yield f"{name}: removed ({kept.remove(name, app)}); what was measured of it stays"
         except JobError as error:
             raise Exit(EXIT_USAGE, str(error)) from None
-
-
-def measurements(app: App, job: Job) -> tuple[list[Measurement], str | None]:
-    """What was measured of *job*, oldest first, or why nobody can tell."""
-    from tracker.store import measurements
-    from tracker.store.errors import StoreError
-
-    try:
-        with app.reading() as connection:
-            return measurements.of_job(connection, job.name), None
-    except NothingRecorded:
-        return [], None
-    except StoreError as error:
-        return [], f"What was measured is not known: {error}"
-
-
-def measured_values(job: Job, found: Sequence[Measurement]) -> list[dict[str, Any]]:
-    """Measurements as plain values; ``in_force``: the newest of its GPU and count, if it is of this
-    job (of plain hours: the newest of its GPU)."""
-    from tracker.domain.measurement import per_second, subject_of
-
-    subject = subject_of(job)
-
-    def place(one: Measurement) -> tuple[str, int]:
-        return one.gpu, one.gpus if job.task is not None else 0
-
-    newest = {place(one): one for one in found if one.subject == subject}
-    return [
-        {
-            "gpu": one.gpu, "gpus": one.gpus, "version": one.version,
-            "hours": render.quantity(one.hours), "unit": one.unit,
-            "amount": render.quantity(one.amount), "per_second": render.quantity(per_second(one)),
-            "measured_at": one.measured_at,
-            "note": one.note, "in_force": newest.get(place(one)) is one,
-            **{name: render.quantity(value) for name, value in one.utilisation.items()},
-        }
-        for one in found
-    ]  # fmt: skip
 
 
 def measured_lines(job: Job, values: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -50,6 +50,8 @@ TOOLS: Mapping[str, str] = {
     "how many there are, what is in stock and between which prices, by provider, region, ...",
     "providers": "How each provider's prices stand: when it last answered, and what is wrong.",
 }  # fmt: skip
+# What counts the rows of an answer that holds the first of them alone.
+_COUNTED = ("offers_considered", "groups", "offers_matching")
 # Of a row; the command line and the HTTP interface have the rest.
 _LEFT_OUT = frozenset(
     ("bill", "basis_note", "vcpus", "ram_gib", "steps", "notes", "disk_gb", "network_down_mbps",
@@ -139,7 +141,8 @@ def answer(answers: Answers, name: str, arguments: Mapping[str, Any]) -> dict[st
         "shown": None if "remarks" in view.document and name == "history" else view.footer or None,
         **texts.plain({key: _slim_lists(value) for key, value in view.document.items()}),
     }
-    return bounded(document, view.name, rows, newest=name == "history")
+    found = next((document[key] for key in _COUNTED if key in document), None)
+    return bounded(document, view.name, rows, newest=name == "history", found=found)
 
 
 # -- what is asked -------------------------------------------------------------------------------
@@ -296,11 +299,12 @@ def _slim_lists(value: Any) -> Any:
 
 def bounded(
     document: dict[str, Any], name: str, rows: list[Any], *, newest: bool,
-    most: int = MAX_CHARACTERS,
+    most: int = MAX_CHARACTERS, found: int | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """*document* with *rows* under *name*, at most *most* characters as JSON.
 
-    ``cut`` counts what had to go: first from the lists beside, then rows, of history the oldest.
+    ``cut`` counts what is not there: of the lists beside, and of the rows (of all that were
+    *found*, where only the first were asked for), of history the oldest.
     Raises BadQuestion where even that is not enough.
     """
     cut: dict[str, int] = {}
@@ -310,8 +314,8 @@ def bounded(
             document[key] = value[:_BESIDE]
     kept = rows[-MAX_POINTS:] if newest else rows[:MAX_ROWS]
     while True:
-        if len(kept) < len(rows):
-            cut[name] = len(rows) - len(kept)
+        if len(kept) < (every := max(len(rows), found or 0)):
+            cut[name] = every - len(kept)
         whole = {**document, "cut": cut, name: kept}
         if len(texts.json_text(whole)) <= most:
             return whole

@@ -69,11 +69,16 @@ _SAME = [
     ("providers", ["providers"]),
     ("jobs", ["jobs", "list"]),
     ("jobs/resnet-50", ["jobs", "show", "resnet-50"]),
+    # The H100 is not among the first: its place is not known here.
+    (
+        "cheapest?hours=A100=4,H100=12,4090=30&top=1",
+        ["cheapest", "--hours", "A100=4,H100=12,4090=30", "--top", "1"],
+    ),
 ]  # fmt: skip
 _OF_THE_MOMENT = {
-    "as_of", "age_seconds", "next", "measurements", "since", "until", "start", "end",
+    "as_of", "age_seconds", "next", "since", "until", "start", "end",
     "known_seconds", "below_seconds", "compared_seconds", "cheapest_alone_seconds",
-    "cheapest_tied_seconds",
+    "cheapest_tied_seconds", "now_age_seconds",
 }  # fmt: skip
 
 
@@ -96,8 +101,7 @@ def test_it_answers_as_the_command_line_does(
     told = run(*command, "-o", "json")
     assert told.code == 0, told.err
     wanted = _lasting(told.json())
-    wanted.pop("remark", None)
-    assert {k: v for k, v in got.items() if k != "remark"} == wanted
+    assert got == wanted
 
 
 def test_two_gpus_over_time_as_the_command_line_tells_them(

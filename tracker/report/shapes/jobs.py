@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from tracker.domain.job import Job
 from tracker.report.shapes import texts
+
+if TYPE_CHECKING:
+    from tracker.domain.measurement import Measurement
 
 
 def kind(job: Job) -> str:
@@ -37,6 +41,30 @@ def document(job: Job) -> dict[str, Any]:
             for gpu, h in job.hours.items()
         },
     }  # fmt: skip
+
+
+def measured(job: Job, found: Sequence[Measurement]) -> list[dict[str, Any]]:
+    """Measurements as plain values; ``in_force``: the newest of its GPU and count, if it is of this
+    job (of plain hours: the newest of its GPU)."""
+    from tracker.domain.measurement import per_second, subject_of
+
+    subject = subject_of(job)
+
+    def place(one: Measurement) -> tuple[str, int]:
+        return one.gpu, one.gpus if job.task is not None else 0
+
+    newest = {place(one): one for one in found if one.subject == subject}
+    return [
+        {
+            "gpu": one.gpu, "gpus": one.gpus, "version": one.version,
+            "hours": texts.quantity(one.hours), "unit": one.unit,
+            "amount": texts.quantity(one.amount), "per_second": texts.quantity(per_second(one)),
+            "measured_at": one.measured_at,
+            "note": one.note, "in_force": newest.get(place(one)) is one,
+            **{name: texts.quantity(value) for name, value in one.utilisation.items()},
+        }
+        for one in found
+    ]  # fmt: skip
 
 
 def _workload(job: Job) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from starlette.responses import Response
 from tracker import __version__
 from tracker.app.answers import QUESTIONS, Answers, Question
 from tracker.app.asked import BadQuestion, whole
+from tracker.app.measuring import measurements_of
 from tracker.report.shapes import jobs as job_shapes
 from tracker.report.shapes.texts import SCHEMA_VERSION, json_text, plain
 from tracker.store.errors import StoreError
@@ -292,7 +293,10 @@ def _add_job(router: APIRouter, service: Service) -> None:
                 found = service.answers().job(name)
             except BadQuestion as error:
                 raise Refused(404, "no-such-job", error.said(str)) from None
-            document = {"schema_version": SCHEMA_VERSION, **plain(job_shapes.document(found))}
+            runs, remark = measurements_of(service.answers().app, found)
+            told = {**job_shapes.document(found), "measurements": job_shapes.measured(found, runs),
+                    "remark": remark}  # fmt: skip
+            document = {"schema_version": SCHEMA_VERSION, **plain(told)}
             return (json_text(document) + "\n").encode()
 
         return Response(await service.work(read), media_type=FORMATS["json"],
@@ -301,7 +305,8 @@ def _add_job(router: APIRouter, service: Service) -> None:
     schema = {"$ref": "#/components/schemas/JobAnswer"}
     router.add_api_route(
         "/jobs/{name}", job, methods=["GET"], operation_id="job", summary="One job",
-        description="What it is, and what it assumes.", response_class=Response,
+        description="What it is, what it assumes, and what was measured of it.",
+        response_class=Response,
         responses={
             200: {"description": "The job", "content": {"application/json": {"schema": schema}}},
             **described.refusals(),

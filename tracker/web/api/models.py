@@ -349,3 +349,5 @@ class JobAnswer(Answer):
     workload: dict[str, Any]
     limits: dict[str, Any]
     hours: dict[str, Hours]
+    measurements: list[dict[str, Any]] = Field(description="Oldest first, with those replaced.")
+    remark: str | None = Field(description="Why nobody can tell what was measured.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracker.app.answers import Answers, EstimateReport, Question
 from tracker.app.asked import BadQuestion
@@ -18,6 +18,9 @@ from tracker.report.shapes import history as past
 from tracker.report.shapes import rows as shapes
 from tracker.report.shapes import versus as over_time
 from tracker.report.shapes.jobs import listed_row
+
+if TYPE_CHECKING:
+    from tracker.report.cheapest import Row
 
 FORMATS = {
     "json": "application/json", "csv": "text/csv; charset=utf-8",
@@ -56,9 +59,17 @@ def cheapest(answers: Answers, question: Question, offset: int) -> View:
     rows = [shapes.row(r, report.now) for r in page]
     footer = texts.footer(report.considered, report.total_offers, report.excluded)
     more = len(report.rows) > offset + top
-    shown = report._replace(rows=report.rows[: offset + top])
+    shown = report._replace(
+        rows=report.rows[: offset + top], best_by_gpu=_placed(report.best_by_gpu, offset + top),
+        unbeaten=_placed(report.unbeaten, offset + top),
+    )  # fmt: skip
     document = shapes.document(shown)
     return View(document, rows, shapes.csv_columns(rows), footer, more)
+
+
+def _placed(rows: Iterable[Row], shown: int) -> tuple[Row, ...]:
+    """*rows* with their places among those *shown* so far; 0: not one of them."""
+    return tuple(row if row.rank <= shown else row._replace(rank=0) for row in rows)
 
 
 def offers(answers: Answers, question: Question, offset: int) -> View:
