@@ -9,6 +9,7 @@ as it pleases.
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import time
 from collections.abc import Callable, Sequence
@@ -83,6 +84,7 @@ class Upkeep:
         return True
 
 
+@functools.cache
 def _of_libc(name: str) -> Callable[..., Any] | None:
     """A function of the C library that runs us, None when it has none of that name."""
     try:
