@@ -63,11 +63,13 @@ where there is one, and a `type` for programs (`urn:gpucost:problem:bad-question
 
 | status | why |
 | --- | --- |
-| 400 | the question makes no sense |
+| 400 | the question makes no sense; a parameter names a job, GPU or provider that nobody knows |
 | 401 | the token is missing or wrong |
 | 403 | the server was started without a token, and changes nothing |
-| 404 | no such address, job or rule, or nothing was ever recorded |
+| 404 | no such address; no job, rule or silence of the name in it; no database was begun yet |
+| 405 | the address does not take that method |
 | 406, 415 | a format that there is not |
+| 409 | it stands otherwise: the rule to take note of is not firing |
 | 413, 414 | a body of more than {MAX_BODY >> 10} KiB, more than {MAX_QUERY >> 10} KiB of query |
 | 421 | the server is not called so: see `allow_hosts` |
 | 429 | more than {Limits().per_second:g} requests a second from one address |
@@ -105,6 +107,10 @@ def _operation(o: Mapping[str, Any]) -> str:
             for p in o["parameters"]
         ]
         lines = [("parameter", "kind", "default", "meaning"), ("---",) * 4, *rows]
+        text += "\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    if o["body"]:
+        fields = [(f"`{f['name']}`", f["kind"], f["needed"], f["help"]) for f in o["body"]]
+        lines = [("in the body (JSON)", "kind", "needed", "meaning"), ("---",) * 4, *fields]
         text += "\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
     return f"{text}\nAnswers: {o['statuses']}.\n"
 

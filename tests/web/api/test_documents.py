@@ -41,3 +41,22 @@ def test_every_reference_is_of_something() -> None:
     schemas = api_page.found()["components"]["schemas"]
     for name in set(re.findall(r'"#/components/schemas/([^"]+)"', text)):
         assert name in schemas
+
+
+def test_what_a_body_takes_is_written_down_for_people_too() -> None:
+    found = api_page.found()
+    text, shown = api_page.page(found), page(found)
+    for name in ("length", "comment", "author", "tokens_per_second", "requests_per_second"):
+        assert f"| `{name}` |" in text
+        assert f"<code>{name}</code>" in shown
+    assert "| `hours` | number or string |  | Hours of the whole job. |" in text
+    assert "| `author` | string | yes | Who takes note. |" in text
+
+
+def test_every_status_that_is_answered_is_explained() -> None:
+    text = api_page.page(api_page.found())
+    table = text.split("## Refusals")[1].split("## Who may ask")[0]
+    told = {status for line in re.findall(r"^\| ([\d, ]+) \|", table, re.M)
+            for status in line.split(", ")}  # fmt: skip
+    answered = set(re.findall(r"\d{3}", " ".join(re.findall(r"^Answers: (.*)$", text, re.M))))
+    assert answered - {"200", "201", "304"} | {"405"} == told

@@ -268,22 +268,44 @@ class TestWriting:
         for body in (b"", b"{", b"[]", b"\xff", b"[" * 10_000):
             problem(asking.ask(path, "POST", content=body, headers=headers), 400, "bad-question")
 
+    def test_all_that_a_body_lacks_is_said_at_once(self, asking: Client) -> None:
+        got = self.post(asking, "alerts/silences", {"rule": "*", "more": 1})
+        problem(got, 400, "bad-question")
+        for name in ("length", "comment", "author", "more"):
+            assert f"{name}: " in got.json()["detail"]
+        one = self.post(asking, "alerts/h100-cheaper-than-a100/ack", {})
+        assert (one.json()["parameter"], one.json()["detail"]) == ("author", "Field required")
+
+    def test_a_silence_takes_the_name_of_the_command(self, asking: Client) -> None:
+        body = {name: text for name, text in self.SILENCE.items() if name != "length"}
+        assert self.post(asking, "alerts/silences", body | {"for": "2h"}).status_code == 201
+        problem(self.post(asking, "alerts/silences", self.SILENCE | {"for": "3h"}), 400,
+                "bad-question")  # fmt: skip
+
     def test_acknowledging_what_never_fired(self, asking: Client) -> None:
         found = self.post(asking, "alerts/h100-cheaper-than-a100/ack", {"author": "me"})
         problem(found, 404, "no-such-rule")
 
-    def test_a_measurement_changes_the_answer(self, asking: Client) -> None:
+    @pytest.mark.parametrize("hours", ["3.5", 3.5], ids=["text", "number"])
+    def test_a_measurement_changes_the_answer(self, asking: Client, hours: str | float) -> None:
         before = asking.get("/api/v1/estimate?job=bert-large&gpu=H100-SXM-80GB")["estimates"][0]
-        body = {"gpu": "H100-SXM-80GB", "hours": "3.5", "note": "our run"}
+        body = {"gpu": "H100-SXM-80GB", "hours": hours, "note": "our run"}
         made = self.post(asking, "jobs/bert-large/measurements", body)
         assert made.status_code == 201, made.text
         after = asking.get("/api/v1/estimate?job=bert-large&gpu=h100-sxm-80gb")["estimates"][0]
         assert (before["hours"], after["hours"], after["basis"]) == (4, 3.5, "measured")
 
     @pytest.mark.parametrize(
-        "change", [{"gpu": "H100"}, {"hours": None}, {"hours": "-1"}, {"tokens_per_second": "9"}]
-    )
+        "change",
+        [{"gpu": "H100"}, {"hours": None}, {"hours": "-1"}, {"tokens_per_second": "9"},
+         {"hours": 0}, {"hours": 10**60}],
+    )  # fmt: skip
     def test_a_measurement_that_cannot_be(self, asking: Client, change: dict[str, Any]) -> None:
         body = {"gpu": "H100-SXM-80GB", "hours": "3.5"} | change
         problem(self.post(asking, "jobs/bert-large/measurements", body), 400, "bad-question")
         problem(self.post(asking, "jobs/no-job/measurements", body), 404, "no-such-job")
+
+    @pytest.mark.parametrize("hours", [True, [3.5], {}], ids=repr)
+    def test_hours_that_are_no_number(self, asking: Client, hours: object) -> None:
+        body = {"gpu": "H100-SXM-80GB", "hours": hours}
+        problem(self.post(asking, "jobs/bert-large/measurements", body), 400, "bad-question")

@@ -62,7 +62,8 @@ PATHS = {"quarantined": "offers/quarantined", "silences": "alerts/silences"}
 
 _REFUSALS = {
     400: "The question makes no sense", 401: "Another machine asks without the token",
-    404: "No poll was ever recorded", 406: "No such format", 414: "The address is too long",
+    404: "Nothing of that name, or no database was begun yet", 406: "No such format",
+    414: "The address is too long",
     413: "The body is too large", 421: "The server is not called so",
     429: "Too many requests", 503: "The database does not answer, or too many ask at once",
 }  # fmt: skip

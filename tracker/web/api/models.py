@@ -6,14 +6,29 @@ Money is text in USD, never a number; what is not known is null; times are ISO 8
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 Usd = Annotated[str, Field(pattern=r"^-?\d+(\.\d+)?$", examples=["2.69"], description="USD")]
+MOST_DIGITS = 50
+# Of a body: a number as well. It is text from here on, digit by digit as it was sent.
+Amount = Annotated[
+    str,
+    BeforeValidator(lambda value: _as_text(value)),
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string"}]}),
+]
 Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 Counts = dict[str, int]
 Number = int | float
+
+
+def _as_text(value: Any) -> Any:
+    """A number digit by digit, unless it has so many that nobody means it."""
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        return value
+    return f"{value:f}" if abs(Decimal(value).adjusted()) <= MOST_DIGITS else str(value)
 
 
 class Shape(BaseModel):

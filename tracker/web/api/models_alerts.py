@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from tracker.web.api.models import Answer, Moment, Shape, Usd
+from tracker.web.api.models import Amount, Answer, Moment, Shape
+
+_RATE = "Of all GPUs together, in place of the hours."
 
 
 class Alert(BaseModel):
@@ -55,13 +57,16 @@ class SilencesAnswer(Answer):
 class SilenceAsked(Shape):
     """Keep notices back: of ``rule`` (* and ? match anything), or of those the others match."""
 
-    rule: str | None = None
-    job: str | None = None
-    provider: str | None = None
-    gpu: str | None = None
-    length: str = Field(description="For so long: 2h, 7d.", examples=["2h"])
-    comment: str = Field(min_length=1, max_length=500)
-    author: str = Field(min_length=1, max_length=500)
+    rule: str | None = Field(default=None, description="Of this rule; * and ? match anything.")
+    job: str | None = Field(default=None, description="Of rules about this job.")
+    provider: str | None = Field(default=None, description="Of notices about this provider.")
+    gpu: str | None = Field(default=None, description="Of notices about this GPU.")
+    length: str = Field(
+        description="For so long: 2h, 7d. It may be called for, as on the command line.",
+        examples=["2h"], validation_alias=AliasChoices("length", "for"),
+    )  # fmt: skip
+    comment: str = Field(min_length=1, max_length=500, description="Why.")
+    author: str = Field(min_length=1, max_length=500, description="Who makes it.")
 
 
 class SilenceMade(Answer):
@@ -81,7 +86,7 @@ class SilenceEnded(Answer):
 class AckAsked(Shape):
     """Who has taken note of a firing."""
 
-    author: str = Field(min_length=1, max_length=500)
+    author: str = Field(min_length=1, max_length=500, description="Who takes note.")
 
 
 class Acked(Answer):
@@ -95,12 +100,14 @@ class MeasurementAsked(Shape):
     """A run of one's own: the hours, or one rate of all GPUs together."""
 
     gpu: str = Field(description="The exact GPU that it ran on: H100-SXM-80GB.")
-    gpus: int = Field(default=1, ge=1, le=10_000)
-    hours: Usd | None = None
-    tokens_per_second: Usd | None = None
-    samples_per_second: Usd | None = None
-    requests_per_second: Usd | None = None
-    note: str | None = Field(default=None, max_length=500)
+    gpus: int = Field(default=1, ge=1, le=10_000, description="How many worked together.")
+    hours: Amount | None = Field(default=None, description="Hours of the whole job.")
+    tokens_per_second: Amount | None = Field(default=None, description=_RATE)
+    samples_per_second: Amount | None = Field(default=None, description=_RATE)
+    requests_per_second: Amount | None = Field(default=None, description=_RATE)
+    note: str | None = Field(
+        default=None, max_length=500, description="What else should be known of the run."
+    )
 
 
 class MeasurementMade(Answer):

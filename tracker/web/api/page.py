@@ -30,6 +30,16 @@ _PAGE = """\
 {% endfor %}
 </tbody></table>
 {% endif %}
+{% if o.body %}
+<table border="1">
+<thead><tr><th>in the body (JSON)</th><th>kind</th><th>needed</th><th>meaning</th></tr></thead>
+<tbody>
+{% for f in o.body %}
+<tr><td><code>{{ f.name }}</code></td><td>{{ f.kind }}</td><td>{{ f.needed }}</td>
+<td>{{ f.help }}</td></tr>
+{% endfor %}
+</tbody></table>
+{% endif %}
 <p>Answers: {{ o.statuses }}.</p>
 {% endfor %}
 </body></html>
@@ -54,9 +64,32 @@ def operations(document: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
                 "id": found["operationId"], "method": method.upper(), "path": f"{base}{path}",
                 "title": found["summary"], "text": found.get("description", ""),
                 "parameters": [_words(p) for p in found.get("parameters", ())],
+                "body": _body(document, found),
                 "statuses": ", ".join(sorted(found["responses"])),
                 "example": f"{base}{path}?job=bert-large" if path == "/v1/cheapest" else None,
             }  # fmt: skip
+
+
+def _body(document: Mapping[str, Any], operation: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The members of the body that *operation* takes, in words; none where it takes none."""
+    if "requestBody" not in operation:
+        return []
+    ref = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+    model = document["components"]["schemas"][ref.rpartition("/")[2]]
+    return [
+        {
+            "name": name, "kind": " or ".join(_kinds(field)),
+            "needed": "yes" if name in model.get("required", ()) else "",
+            "help": field.get("description", ""),
+        }
+        for name, field in model["properties"].items()
+    ]  # fmt: skip
+
+
+def _kinds(field: Mapping[str, Any]) -> list[str]:
+    if "anyOf" in field:
+        return [kind for one in field["anyOf"] for kind in _kinds(one)]
+    return [] if field["type"] == "null" else [str(field["type"])]
 
 
 def _words(parameter: Mapping[str, Any]) -> dict[str, str]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Body = TypeVar("Body", bound=models.Shape)
 LONGEST = timedelta(days=366)
+MOST_TOLD = 10  # mistakes of one body
 _MATCHERS = ("rule", "job", "provider", "gpu")
 
 
@@ -121,9 +122,19 @@ async def _read(request: Request, kind: type[Body]) -> Body:
     except (ValueError, RecursionError) as error:
         if not isinstance(error, ValidationError):
             raise BadQuestion(None, "the body is not JSON") from None
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or None
-        raise BadQuestion(where and where[:60], str(first["msg"])[:200]) from None
+        raise _mistakes(error) from None
+
+
+def _mistakes(error: ValidationError) -> BadQuestion:
+    """What is wrong with a body: all of it at once."""
+    found = [
+        (".".join(str(part) for part in one["loc"])[:60] or None, str(one["msg"])[:200])
+        for one in error.errors(include_url=False, include_input=False)[:MOST_TOLD]
+    ]
+    if len(found) == 1:
+        return BadQuestion(*found[0])
+    return BadQuestion(None, "; ".join(f"{where}: {text}" if where else text
+                                       for where, text in found))  # fmt: skip
 
 
 @contextmanager
