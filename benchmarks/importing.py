@@ -173,7 +173,7 @@ def main() -> None:
             watch = Watch(embedded.status().pid or 0)
             outcome = bring(url, options.format, files, watch)
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-            assert outcome.spans == outcome.report.rows, outcome
+            assert outcome.spans == outcome.report.kept
             bare_copy(url, folder / "rows", watch)
         finally:
             embedded.stop(force=True)

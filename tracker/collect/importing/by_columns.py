@@ -21,6 +21,7 @@ from tracker.store import imports
 from tracker.store.bulk import NotByColumns, counting, lowest, resume, staging
 from tracker.store.bulk.cells import Reader
 from tracker.store.bulk.fields import Field, field_of
+from tracker.store.bulk.offers import Offers
 from tracker.store.bulk.unit import Judged
 from tracker.store.schema import offer, price_span
 
@@ -45,11 +46,11 @@ def _field(name: str) -> Field:
 
 
 class Doubted(NamedTuple):
-    """What may be far below all others: the lowest prices by week and seller, and the numbers of
-    the offers that were ever below a limit made of them."""
+    """What may be far below all others: the numbers of offers that were ever listed below the
+    limit of some week, and the limits of all weeks for their GPU families and sellers."""
 
-    weeks: Mapping[Week, Mapping[str, int]]
     numbers: list[int]
+    limits: Mapping[tuple[Week, str], int]
 
 
 def stage(
@@ -69,11 +70,20 @@ def stage(
                       counts=report.to_json())  # fmt: skip
     if resumed:  # what was read before counts as well
         _note(weeks, lowest.by_week(connection, run))
+    return _doubted(known, far_below(weeks))
+
+
+def _doubted(known: Offers, limits: Mapping[tuple[Week, str], int]) -> Doubted:
     highest: dict[tuple[str, str], int] = {}
-    for (week, seller), limit in far_below(weeks).items():
+    for (week, seller), limit in limits.items():
         of = week.family, seller
         highest[of] = max(highest.get(of, 0), limit)
-    return Doubted(weeks, lowest.doubtful(known, highest))
+    doubted = lowest.doubtful(known, highest)
+    numbers = [number for found in doubted.values() for number in found]
+    return Doubted(numbers, {
+        (week, seller): limit for (week, seller), limit in limits.items()
+        if (week.family, seller) in doubted
+    })  # fmt: skip
 
 
 def _read(

@@ -106,7 +106,7 @@ def _read(
     if run.position.get("read") is not True:
         _stage(connection, run, source, judging, report, progress)
     if not source.plan.listings and run.position.get("judged") is not True:
-        _take_back(connection, run, report, lowest_by_week(connection, run))
+        _take_back(connection, run, report, far_below(lowest_by_week(connection, run)))
     return report
 
 
@@ -121,7 +121,7 @@ def _read_columns(
         doubted = by_columns.stage(url, connection, run, columns, report, window, progress)
         if not report.rows:
             _nothing(0, report, plan)
-        _take_back(connection, run, report, doubted.weeks, doubted.numbers)
+        _take_back(connection, run, report, doubted.limits, doubted.numbers)
     months.index(url, connection, run)
 
 
@@ -164,10 +164,9 @@ def _nothing(units: int, report: Report, plan: Plan) -> None:
         raise BadSource(f"{plan.source}: nothing found ({report.absent} dates asked for)")
 
 
-Lowest = Mapping[Week, Mapping[str, int]]
-
-
-def lowest_by_week(connection: imports.Connection, run: imports.Run) -> Lowest:
+def lowest_by_week(
+    connection: imports.Connection, run: imports.Run
+) -> Mapping[Week, Mapping[str, int]]:
     """Each seller's lowest list price, in micro-USD per GPU-hour, of what is staged."""
     lowest: dict[Week, dict[str, int]] = defaultdict(dict)
     for family, monday, seller, micro_usd in imports.lowest_by_week(connection, run):
@@ -176,20 +175,21 @@ def lowest_by_week(connection: imports.Connection, run: imports.Run) -> Lowest:
 
 
 def _take_back(
-    connection: imports.Connection, run: imports.Run, report: Report, lowest: Lowest,
-    doubted: Sequence[int] | None = None,
+    connection: imports.Connection, run: imports.Run, report: Report,
+    limits: Mapping[tuple[Week, str], int], doubted: Sequence[int] | None = None,
 ) -> None:  # fmt: skip
     """Take back what is far below all others, now that everything has been staged.
 
-    *doubted* are the offers that may be, of an import by columns.
+    *limits* are what prices may not be below; *doubted* the offers that may have been, of an import
+    by columns.
     """
     with connection.transaction():
         if doubted is not None:
             with connection.cursor() as cursor:
                 months.settle(cursor, run, doubted)
-        limits = [imports.Limit(*week, seller, micro_usd)
-                  for (week, seller), micro_usd in far_below(lowest).items()]  # fmt: skip
-        below = imports.days_below(connection, run, limits)
+        told = [imports.Limit(*week, seller, micro_usd)
+                for (week, seller), micro_usd in limits.items()]  # fmt: skip
+        below = imports.days_below(connection, run, told)
         wrong = unconfirmed((n, day) for n, day, _ in below)
         for row in imports.withdraw(connection, run, [d for d in below if d[0] in wrong]):
             sample = f"{row.seller} {row.native_id}: {row.gpu_key}"

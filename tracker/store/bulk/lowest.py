@@ -41,13 +41,17 @@ def named(lowest: Lowest, offers: Offers) -> Iterator[Limit]:
         )  # fmt: skip
 
 
-def doubtful(offers: Offers, limits: Mapping[tuple[str, str], int]) -> list[int]:
+def doubtful(
+    offers: Offers, limits: Mapping[tuple[str, str], int]
+) -> dict[tuple[str, str], list[int]]:
     """The numbers of the offers that were ever listed below the limit of their GPU family and
-    seller (micro-USD per GPU-hour; of several weeks' limits the highest)."""
+    seller (micro-USD per GPU-hour; of several weeks' limits the highest), by those two."""
     known = offers.known
-    found: list[int] = []
+    found: dict[tuple[str, str], list[int]] = {}
     for (family, seller), limit in limits.items():
         family_number, seller_number = offers.families.number(family), offers.sellers.number(seller)
-        mine = (known.families == family_number) & (known.sellers == seller_number)
-        found += (np.flatnonzero(mine & (known.lowest < limit)) + 1).tolist()
+        low = (known.families == family_number) & (known.sellers == seller_number)
+        low &= known.lowest < limit
+        if low.any():
+            found[family, seller] = (np.flatnonzero(low) + 1).tolist()
     return found

@@ -6,7 +6,7 @@ indexes are made, tables are attached."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from tracker.store import partitions
@@ -37,30 +37,47 @@ def _month_tables(cursor: Cursor, run: Run) -> dict[str, str]:
 
 
 def settle(cursor: Cursor, run: Run, odd: Sequence[int] = ()) -> None:
-    """Have ``import_merge`` do what cannot simply be added: the offers with the numbers *odd*,
-    those found odd before, those whose stored history reaches into this import, and those that
-    another import has made meanwhile. Their spans are staged as single prices then."""
+    """Have ``import_merge`` do what cannot simply be added: the offers with the numbers *odd* and
+    those noted as such, in the beginning; those whose stored history reaches into this import, and
+    those that another import has made meanwhile. Their spans are staged as single prices then."""
+    known = _numbers(cursor, f"SELECT n FROM {run.stage}_odd")
     with cursor.copy(f"COPY {run.stage}_odd FROM STDIN") as copy:
-        for number in odd:
+        for number in set(odd) - known:
             copy.write_row((number,))
-    cursor.execute(
-        f"INSERT INTO {run.stage}_odd SELECT s.n FROM {run.stage}_offer s"
-        " JOIN offer o ON o.key = s.key WHERE o.id <> s.id OR s.had AND EXISTS (SELECT FROM"
-        " price_span p WHERE p.offer_id = o.id AND p.valid_to >= s.first_at)"
-        f" EXCEPT SELECT n FROM {run.stage}_odd"
+    # Two statements: with an OR each offer would be looked up in all of history.
+    found = _numbers(
+        cursor,
+        f"SELECT s.n FROM {run.stage}_offer s JOIN offer o ON o.key = s.key WHERE o.id <> s.id"
+        f" UNION SELECT s.n FROM {run.stage}_offer s WHERE s.had AND EXISTS (SELECT FROM"
+        " price_span p WHERE p.offer_id = s.id AND p.valid_to >= s.first_at)"
+        f" EXCEPT SELECT n FROM {run.stage}_odd",
     )
-    cursor.execute(f"SELECT EXISTS (SELECT FROM {run.stage}_odd)")
-    if cursor.fetchall() == [(False,)]:
-        return
-    cursor.execute(f"ANALYZE {run.stage}_odd, {run.stage}_offer")
+    with cursor.copy(f"COPY {run.stage}_odd FROM STDIN") as copy:
+        for number in found:
+            copy.write_row((number,))
+    moved = found if run.position.get("judged") is True else found | known | set(odd)
+    if moved:
+        _move(cursor, run, moved)
+
+
+def _numbers(cursor: Cursor, statement: str) -> set[int]:
+    cursor.execute(statement)
+    return {number for (number,) in cursor}
+
+
+def _move(cursor: Cursor, run: Run, numbers: Collection[int]) -> None:
+    cursor.execute(
+        "CREATE TEMP TABLE import_moved ON COMMIT DROP AS"
+        f" SELECT n, id FROM {run.stage}_offer WHERE n = ANY (%s)",
+        (list(numbers),),
+    )
+    cursor.execute("ANALYZE import_moved")
     for table in _month_tables(cursor, run).values():
         cursor.execute(
             f"""
-WITH odd AS (
-    SELECT s.n, s.id FROM {run.stage}_offer s WHERE s.n IN (SELECT n FROM {run.stage}_odd)
-), gone AS (
-    DELETE FROM {table} p USING odd WHERE p.offer_id = odd.id
-    RETURNING odd.n, p.valid_from, p.valid_to, p.price_native, p.price_micro_usd, p.fx_rate,
+WITH gone AS (
+    DELETE FROM {table} p USING import_moved m WHERE p.offer_id = m.id
+    RETURNING m.n, p.valid_from, p.valid_to, p.price_native, p.price_micro_usd, p.fx_rate,
         p.fx_date, p.valid_as_of, p.expires_at, p.fallback
 )
 INSERT INTO {run.stage}_price (n, at, until, exact, price_native, price_micro_usd, fx_rate, fx_date,
@@ -69,6 +86,7 @@ SELECT n, valid_from, valid_to, true, price_native, price_micro_usd, fx_rate, fx
     expires_at, fallback FROM gone
 """
         )
+    cursor.execute("DROP TABLE import_moved")
 
 
 def index(url: str, connection: Connection, run: Run) -> None:
