@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -79,7 +80,9 @@ def test_it_answers_until_it_is_told_to_stop(
         )  # fmt: skip
         assert process.stderr is not None
         try:
-            told = re.search(r"serving (http://127\.0\.0\.1:\d+)/", process.stderr.readline())
+            told = re.search(
+                r"serving (http://127\.0\.0\.1:\d+)/ \(pages\)", process.stderr.readline()
+            )
             assert told
             got = httpx.get(f"{told[1]}/api/v1/cheapest?job=bert-large", timeout=30).json()
             assert got["rows"] == _without_ages(run("cheapest", "bert-large", "-o", "json").json(),
@@ -101,3 +104,15 @@ def _without_ages(document: dict[str, list[dict[str, object]]], like: object) ->
         row | {"age_seconds": other["age_seconds"]}
         for row, other in zip(document["rows"], like, strict=True)
     ]
+
+
+def test_a_port_that_is_taken_names_the_option(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GPUCOST_DATABASE_URL", database_url)
+    monkeypatch.setenv("GPUCOST_DATA_DIR", str(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        answer = run("serve", "--port", str(taken.getsockname()[1]))
+    assert answer.code == 2
+    assert "name another one with --port" in answer.err
+    assert "[daemon]" not in answer.err

@@ -209,7 +209,7 @@ def test_an_address_that_is_none_is_told_in_one_line(host: str) -> None:
     with pytest.raises(CannotListen) as caught:
         listen(host, 0)
     assert "\n" not in str(caught.value)
-    assert "daemon" in str(caught.value)
+    assert "[daemon]" in str(caught.value)
 
 
 # --- clients that take their time ---------------------------------------------------------------

@@ -46,7 +46,8 @@ _SHORTEST_TOKEN = 16
 )  # fmt: skip
 @click.pass_obj
 def serve(obj: dict[str, Any], /, **options: Any) -> None:
-    """Answer over HTTP: /api/v1/cheapest, /api/docs, /readyz, /metrics, until it is stopped.
+    """Answer over HTTP: pages at /, /api/v1/cheapest, /api/docs, /readyz, /metrics, until it is
+    stopped.
 
     It polls nobody: that is what gpucost daemon does, which serves the same. It listens on this
     machine alone unless --host says otherwise, and then asks for a token.
@@ -61,7 +62,7 @@ def serve(obj: dict[str, Any], /, **options: Any) -> None:
     try:
         asyncio.run(_to_the_end(_serve(app, obj["config"], access, options)))
     except CannotListen as error:
-        raise Exit(EXIT_USAGE, str(error)) from None
+        raise Exit(EXIT_USAGE, error.on_command) from None
 
 
 async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
@@ -131,7 +132,8 @@ async def _serve(
     shown = f"[{host}]" if ":" in host else host
 
     def on_port(port: int) -> None:
-        click.echo(f"serving http://{shown}:{port}/api/docs", err=True)
+        where = f"http://{shown}:{port}"
+        click.echo(f"serving {where}/ (pages) and {where}/api/docs (for programs)", err=True)
 
     with app.database(upgrade=True) as url:
         alone = Alone(url, app, config)

@@ -341,7 +341,8 @@ class Daemon:
         listening = asyncio.Event()
 
         def on_port(port: int) -> None:
-            log.info("serving /livez, /metrics and /api on %s port %d", self.settings.listen, port)
+            where = self.settings.listen
+            log.info("serving /livez, /metrics, /api and pages on %s port %d", where, port)
             listening.set()
 
         asked_for = "listen" in self.settings.model_fields_set

@@ -22,7 +22,14 @@ GOODBYE_S = 2
 
 
 class CannotListen(Exception):
-    """The address cannot be served on: one line that says what to do."""
+    """The address cannot be served on: one line that says what to do in the settings.
+
+    ``on_command`` is the same for whoever named the address on the command line.
+    """
+
+    def __init__(self, why: str, in_settings: str, on_command: str) -> None:
+        super().__init__(f"{why}: {in_settings}")
+        self.on_command = f"{why}: {on_command}"
 
 
 async def serve(
@@ -75,14 +82,17 @@ def listen(host: str, port: int, *, remote: bool = False) -> socket.socket:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):
         raise CannotListen(
-            f"daemon.listen: {host!r} is no address of this machine; 127.0.0.1 is the usual one"
+            f"{host!r} is no address of this machine",
+            "set listen under [daemon]; 127.0.0.1 is the usual one",
+            "--host 127.0.0.1 is the usual one",
         ) from None
     family, kind, protocol, _, address = found[0]
     if not ipaddress.ip_address(address[0]).is_loopback:
         if not remote:
             raise CannotListen(
-                f"{host} can be reached from other machines: to serve there, set listen = "
-                f'"{host}" under [daemon]'
+                f"{host} can be reached from other machines",
+                f'to serve there, set listen = "{host}" under [daemon]',
+                "give a token with --token-file, or --allow-remote to let everybody read",
             )
         log.warning(
             "serving on %s, where other machines may read /status and /metrics without a password",
@@ -97,8 +107,9 @@ def listen(host: str, port: int, *, remote: bool = False) -> socket.socket:
         listener.close()
         why = os.strerror(error.errno) if error.errno else str(error)
         raise CannotListen(
-            f"cannot listen on {host} port {port} ({why.lower()}): set another port under "
-            "[daemon], or serve = false"
+            f"cannot listen on {host} port {port} ({why.lower()})",
+            "set another port under [daemon], or serve = false",
+            "name another one with --port",
         ) from None
     return listener
 

@@ -82,7 +82,7 @@ def seen(browser: Any, site: Pages, request: pytest.FixtureRequest) -> Iterator[
 
 
 def test_every_page_is_accessible_and_fits_a_phone(seen: Seen) -> None:
-    for address in PAGES:
+    for address in (*PAGES, "/api/docs"):
         page = seen.go(address)
         assert seen.audit() == [], address
         page.set_viewport_size(PHONE)

@@ -31,7 +31,7 @@ from tracker.web.api import described, models, models_alerts, models_offers, mod
 from tracker.web.api.guard import Access, Guard, Limits
 from tracker.web.api.heads import Heads
 from tracker.web.api.kept import Keeper, Kept
-from tracker.web.api.page import page
+from tracker.web.api.page import DOCS_CSP, page
 from tracker.web.api.problems import Refused, refusal, response
 from tracker.web.api.views import FORMATS, VIEWS, body
 
@@ -362,7 +362,7 @@ def _add_documents(app: FastAPI) -> None:
 
     async def document_at(request: Request) -> Response:
         content, kind = texts()[_path(request)]
-        headers = {"cache-control": "private, max-age=300"}
+        headers = {"cache-control": "private, max-age=300", "content-security-policy": DOCS_CSP}
         return Response(content, media_type=kind, headers=headers)
 
     for path in ("/openapi.json", "/docs"):

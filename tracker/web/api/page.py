@@ -7,12 +7,19 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
+# The page loads the style of the pages, and nothing else.
+DOCS_CSP = "default-src 'none'; style-src 'self'; frame-ancestors 'none'"
+
 _PAGE = """\
 <!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><title>gpucost: the programming interface</title>
-<meta name="viewport" content="width=device-width, initial-scale=1"></head>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<link rel="stylesheet" href="/static/style.css"></head>
 <body>
+<header><p class="name">gpucost</p><nav><ul><li><a href="/">Pages</a></li></ul></nav></header>
+<main>
 <h1>gpucost: the programming interface</h1>
 <p>{{ about }}</p>
 <p>The document for programs: <a href="openapi.json">openapi.json</a>.</p>
@@ -21,7 +28,8 @@ _PAGE = """\
 <p>{{ o.title }}. {{ o.text }}</p>
 {% if o.example %}<p><a href="{{ o.example }}">{{ o.example }}</a></p>{% endif %}
 {% if o.parameters %}
-<table border="1">
+<div class="scroll" role="region" aria-label="Parameters of {{ o.id }}" tabindex="0">
+<table>
 <thead><tr><th>parameter</th><th>kind</th><th>default</th><th>meaning</th></tr></thead>
 <tbody>
 {% for p in o.parameters %}
@@ -29,9 +37,11 @@ _PAGE = """\
 <td>{{ p.help }}</td></tr>
 {% endfor %}
 </tbody></table>
+</div>
 {% endif %}
 {% if o.body %}
-<table border="1">
+<div class="scroll" role="region" aria-label="Body of {{ o.id }}" tabindex="0">
+<table>
 <thead><tr><th>in the body (JSON)</th><th>kind</th><th>needed</th><th>meaning</th></tr></thead>
 <tbody>
 {% for f in o.body %}
@@ -39,9 +49,11 @@ _PAGE = """\
 <td>{{ f.help }}</td></tr>
 {% endfor %}
 </tbody></table>
+</div>
 {% endif %}
 <p>Answers: {{ o.statuses }}.</p>
 {% endfor %}
+</main>
 </body></html>
 """
 
