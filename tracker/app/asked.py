@@ -364,7 +364,7 @@ def parse(
         name = spelt.lower().replace("-", "_")
         parameter = parameters.get(name)
         if parameter is None:
-            raise _unknown(spelt, parameters)
+            raise unknown(spelt, parameters)
         if "\x00" in text or (not text.isascii() and not _encodes(text)):
             raise BadQuestion(name, "is not text")
         if len(text) > MAX_TEXT:
@@ -390,9 +390,12 @@ def _encodes(text: str) -> bool:
     return True
 
 
-def _unknown(spelt: str, parameters: Collection[str]) -> BadQuestion:
+def unknown(spelt: str, parameters: Collection[str]) -> BadQuestion:
+    """That there is no parameter *spelt* among *parameters*, with what may be meant."""
     import difflib
 
+    if spelt.lower() == "gpu" and {"left", "right"} <= set(parameters):
+        return BadQuestion(None, "there is no parameter 'gpu'; name the two GPUs as left and right")
     near = difflib.get_close_matches(spelt.lower().replace("-", "_"), parameters, n=1, cutoff=0.6)
     hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(parameters))}"
     return BadQuestion(None, f"there is no parameter {spelt[:40]!r}; {hint}")

@@ -39,7 +39,7 @@ def waiting_window(since: str, until: str | None, now: datetime) -> tuple[dateti
             end = since_moment(until, now + timedelta(microseconds=1), now)
         except BadQuestion as error:
             raise BadQuestion("until", error.problem) from None
-    return since_moment(since, end, now), end
+    return since_moment(since, end, now, until), end
 
 
 def waited_on(

@@ -50,7 +50,7 @@ def window_of(
 
     zone = _zone(zone_name)
     end = now if until is None else _moment(until, "until", now, zone)
-    start = _moment(since, "since", now, zone)
+    start = _start(since, end, now if until is None or _is_length(until) else end, now, zone)
     if start >= end:
         raise BadQuestion(
             None, f"{{since}} ({start:%Y-%m-%d %H:%M}) must lie before {{until}}"
@@ -66,9 +66,25 @@ def window_of(
     return Window(edges[0], end, name, tuple(edges), zone, zone_name)
 
 
-def since_moment(text: str, end: datetime, now: datetime) -> datetime:
-    """The moment that ``since`` names, in UTC; before *end*. Raises BadQuestion."""
-    start = _moment(text, "since", now, UTC)
+def _start(
+    since: str, end: datetime, from_end: datetime, now: datetime, zone: tzinfo
+) -> datetime:  # fmt: skip
+    """The moment that *since* names. A length is before now; one that reaches no further back than
+    the *end* is before *from_end*, so that a date alone has the usual length before it."""
+    start = _moment(since, "since", now, zone)
+    return _moment(since, "since", from_end, zone) if start >= end and _is_length(since) else start
+
+
+def _is_length(text: str) -> bool:
+    return _AGO.fullmatch(text.strip().lower()) is not None
+
+
+def since_moment(
+    text: str, end: datetime, now: datetime, until: str | None = None
+) -> datetime:  # fmt: skip
+    """The moment that ``since`` names, in UTC; before *end*, as *until* names it. Raises
+    BadQuestion."""
+    start = _start(text, end, now if until is None or _is_length(until) else end, now, UTC)
     if start >= end:
         raise BadQuestion("since", f"{start:%Y-%m-%d %H:%M} UTC is no earlier than the end")
     return start

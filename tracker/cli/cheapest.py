@@ -136,9 +136,11 @@ def cheapest(obj: dict[str, Any], /, job: str | None, **options: Any) -> None:
     if not report.rows:
         from tracker.report.filters import nothing_left
         from tracker.report.record import nothing_then
+        from tracker.report.shapes import words
 
         if report.only_stale:
-            raise Exit(EXIT_ONLY_STALE, "only stale prices match; poll again, or --include-stale")
+            how = words.renewed_by(expired=report.only_expired)
+            raise Exit(EXIT_ONLY_STALE, f"only stale prices match; {how}, or --include-stale")
         why = nothing_then(report.record, report.now)
         raise Exit(EXIT_NO_MATCH, why or nothing_left(report.excluded))
 

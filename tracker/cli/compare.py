@@ -68,9 +68,10 @@ def compare(
             click.echo(f"{what} {of} match{'' if report.only_stale else 'es'} {when}", err=True)
             return
         if report.only_stale:
-            raise Exit(
-                EXIT_ONLY_STALE, f"only stale prices {of} match; poll again, or --include-stale"
-            )
+            from tracker.report.shapes import words
+
+            how = words.renewed_by(expired=report.only_expired)
+            raise Exit(EXIT_ONLY_STALE, f"only stale prices {of} match; {how}, or --include-stale")
         from tracker.report.record import nothing_then
 
         sides = {left: report.left, right: report.right}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -23,9 +23,6 @@ from tracker.cli.options import (
 )
 from tracker.cli.window import window_from, window_options
 from tracker.domain.gpu import UnknownGpu
-
-if TYPE_CHECKING:
-    from tracker.report.history.answer import HistoryReport
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -87,7 +84,9 @@ def history(obj: dict[str, Any], /, job: str | None, **options: Any) -> None:
 
     history_shown.show(told, options | {"window": window})
     if not told.report.overall:
-        raise Exit(EXIT_NO_MATCH, _nothing(told.report))
+        from tracker.report.shapes import history as shape
+
+        raise Exit(EXIT_NO_MATCH, shape.nothing(told.report))
     if plot is not None:
         from tracker.cli.render_plot import draw
 
@@ -110,15 +109,3 @@ def _plot_path(name: str | None) -> Path | None:
             EXIT_USAGE, "--plot needs matplotlib: pip install '.[plot]' in gpucost's checkout"
         )
     return path
-
-
-def _nothing(report: HistoryReport) -> str:
-    from tracker.report.record import begins
-
-    if report.begins_at is None:
-        return "no prices on record; ask for some with: gpucost poll"
-    if not report.record:
-        return "nothing of what is asked for was ever on record; gpucost offers has what is"
-    if report.record[0].at >= report.end:
-        return f"no price is known in this window; {begins(report.record)}"
-    return "no price on record in this window matches"

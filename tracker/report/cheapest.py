@@ -18,7 +18,7 @@ from tracker.domain.money import HOURS_PER_MONTH, PerMachineHour
 from tracker.domain.pareto import Goal
 from tracker.domain.rank import Ranked, Ranking
 from tracker.domain.terms import OWN, Market
-from tracker.report.costing import Costing, End
+from tracker.report.costing import Bounded, Costing, End
 from tracker.report.discounts import DiscountBook
 from tracker.report.filters import NOTHING, STALE, Filters, is_stale, select
 from tracker.report.goals import done_hours, key_of
@@ -93,6 +93,7 @@ class CheapestReport(NamedTuple):
     unbeaten: tuple[Row, ...] = ()  # cheapest first; ``rank`` 0: not among the rows
     slices: tuple[Row, ...] = ()  # the cheapest parts of GPUs, ranked among themselves alone
     only_stale: bool = False  # nothing fresh is left, but stale offers would do
+    only_expired: bool = False  # and those are typed prices of one's own, which no poll renews
     record: tuple[Beginning, ...] = ()  # since when: of a past moment, or where there is nothing
 
 
@@ -147,11 +148,11 @@ def cheapest_report(
     best_of_all = bounded.unbeaten() if pareto else ()
     figures = frozenset(_figures(one, job) for one in best_of_all)
     rows = _marked(rows, figures)
-    only_stale = False
+    would_do: list[Bounded] = []
     if not bounded and excluded[STALE]:  # is there a stale one that can run it?
         asked = filters._replace(include_stale=True)
         with_stale = select(offers, asked, catalogue, now, shelves=shelves)
-        only_stale = bool(costing.bounded(with_stale))
+        would_do = costing.bounded(with_stale)
     return CheapestReport(
         job=job,
         filters=filters,
@@ -164,7 +165,9 @@ def cheapest_report(
         excluded=excluded,
         goal=goal,
         unbeaten=_marked(_placed(best_of_all, rows, costing, now), figures),
-        only_stale=only_stale,
+        only_stale=bool(would_do),
+        only_expired=bool(would_do)
+        and all(one.offer.valid_as_of is not None and not one.offer.fallback for one in would_do),
     )
 
 

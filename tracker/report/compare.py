@@ -72,6 +72,12 @@ class CompareReport(NamedTuple):
             side.rows or side.only_stale for side in (self.left, self.right)
         )
 
+    @property
+    def only_expired(self) -> bool:
+        """``only_stale``, and those are typed prices of one's own, which no poll renews."""
+        missing = [side for side in (self.left, self.right) if not side.rows]
+        return self.only_stale and all(side.only_expired for side in missing)
+
 
 def compare_report(left: CheapestReport, right: CheapestReport) -> CompareReport:
     """The first rows of both against one another."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracker.domain.exact import plain
 from tracker.report.dated import not_live
@@ -14,6 +14,9 @@ from tracker.report.history.told import Group, Told
 from tracker.report.history.told import length_text as length_text
 from tracker.report.shapes import texts
 from tracker.report.shapes.rows import job_values, ref
+
+if TYPE_CHECKING:
+    from tracker.report.history.answer import HistoryReport
 
 COLUMNS = (
     "start", "end", "series", "usd", "low_usd", "high_usd", "mean_usd", "known_seconds", "at_least",
@@ -109,6 +112,19 @@ def _values(told: Told, group: Group) -> dict[str, Any]:
         "cheapest_tied_seconds": int(shared.tied.total_seconds()) if shared else None,
         "compared_seconds": int(shared.compared.total_seconds()) if shared else None,
     }  # fmt: skip
+
+
+def nothing(report: HistoryReport) -> str:
+    """Why a window has no price, in words."""
+    from tracker.report.record import begins
+
+    if report.begins_at is None:
+        return "no prices on record; ask for some with: gpucost poll"
+    if not report.record:
+        return "nothing of what is asked for was ever on record; gpucost offers has what is"
+    if report.record[0].at >= report.end:
+        return f"no price is known in this window; {begins(report.record)}"
+    return "no price on record in this window matches"
 
 
 def sentence(told: Told) -> str:

@@ -176,6 +176,11 @@ def listed(availability: str) -> str:
     return "; a list price: nobody says whether it is to be had" if unknown else ""
 
 
+def renewed_by(*, expired: bool) -> str:
+    """What makes stale prices fresh: of one's own typed ones (*expired*) no poll does."""
+    return "renew them in your price book" if expired else "poll again"
+
+
 def _of_terms(rows: Iterable[Row]) -> Iterable[str]:
     """What the figure of a machine paid for longer than a month, or at a promotion, rests on."""
     told = dict.fromkeys(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from tracker.app.answers import QUESTIONS
 from tracker.app.asked import Parameter
 
 Pairs = Sequence[tuple[str, str]]
+
+# By which a site tells where its readers came from; utm_... is the other one.
+_APPENDED = frozenset((
+    "dclid", "fbclid", "gclid", "igshid", "mc_cid", "mc_eid", "msclkid", "twclid", "yclid",
+))  # fmt: skip
 
 
 class Address(NamedTuple):
@@ -17,7 +21,7 @@ class Address(NamedTuple):
 
     ``question`` holds what is asked of the answers, ``own`` what only the page knows (what is
     drawn, a what-if); names are as the questions spell them. ``tidy``: nothing in it was left
-    empty, as fields of a form are.
+    empty, as fields of a form are, or appended by another site.
     """
 
     path: str
@@ -38,9 +42,9 @@ class Address(NamedTuple):
         ]
         return written(self.path, [*kept, *((k, v) for k, v in changes.items() if v is not None)])
 
-    def to(self, path: str, question: str) -> str:
-        """The address of another page with what is asked here, as far as it can be asked there."""
-        known = QUESTIONS[question]
+    def to(self, path: str, known: Collection[str]) -> str:
+        """The address of another page with what is asked here, as far as it can be asked there:
+        by the parameters *known*."""
         return written(path, [pair for pair in self.question if pair[0] in known])
 
     def form(self, api: str, name: str, form: str, leave_out: Iterable[str] = ()) -> str:
@@ -51,16 +55,18 @@ class Address(NamedTuple):
 
 
 def parsed(
-    path: str, items: Iterable[tuple[str, str]], question: str, own: Mapping[str, str]
-) -> Address:
-    """Read the *items* of a query. *own* has the page's parameters with their defaults."""
-    known = QUESTIONS[question]
+    path: str, items: Iterable[tuple[str, str]], known: Mapping[str, Parameter],
+    own: Mapping[str, str],
+) -> Address:  # fmt: skip
+    """Read the *items* of a query. *known* are the parameters of the question, *own* those of the
+    page with their defaults. What other sites append to links is left out."""
     asked: list[tuple[str, str]] = []
     mine: dict[str, str] = {}
     tidy = True
     for spelt, text in items:
         name = _name(spelt)
-        if not text.strip() and not _may_be_empty(known.get(name)):
+        appended = name not in known and (name.startswith("utm_") or name in _APPENDED)
+        if appended or (not text.strip() and not _may_be_empty(known.get(name))):
             tidy = False
         elif name in own and name not in known:
             mine[name] = text

@@ -12,12 +12,14 @@ from tracker.app.answers import Question
 from tracker.domain.kind import KIND_TEXTS
 from tracker.domain.pareto import Goal
 from tracker.report.filters import STALE, age_of, age_seconds, nothing_left, rented_kind
+from tracker.report.record import nothing_then
 from tracker.report.shapes import goals, texts, words
 from tracker.report.shapes.rows import ref
 from tracker.report.shapes.units import lines as unit_lines
 from tracker.web.pages import sorting
+from tracker.web.pages.addresses import Address
 from tracker.web.pages.fields import job_fields
-from tracker.web.pages.site import Asked, Empty, PageKind
+from tracker.web.pages.site import Asked, Empty, PageKind, only_stale
 from tracker.web.pages.sorting import Column, heads, in_order
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
     """The values of the template."""
     site, address = asked
     values |= {
-        "fields": job_fields(address, "cheapest"),
+        "fields": job_fields(address, CHEAPEST.known),
         "formats": [
             (form.upper(), address.form(site.api, "cheapest", form)) for form in ("json", "csv")
         ],
@@ -92,7 +94,8 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
         "stale": report.excluded[STALE],
     }
     if not report.rows:
-        values["empty"] = _nothing(report)
+        values["empty"] = _nothing(report, address)
+    values["with_stale"] = address.href(include_stale="true")
 
 
 CHEAPEST = PageKind("/", "Cheapest", "cheapest", "cheapest.html", fill, sorting.OWN)
@@ -121,13 +124,11 @@ def _columns(now: datetime) -> list[Column]:
     ]  # fmt: skip
 
 
-def _nothing(report: CheapestReport) -> Empty:
+def _nothing(report: CheapestReport, address: Address) -> Empty:
     if report.only_stale:
-        return Empty(
-            "Only stale prices match: none was confirmed for too long. Ask again, or look who did "
-            "not answer:",
-            ("gpucost poll", "gpucost providers"),
-        )
+        return only_stale(address, expired=report.only_expired)
+    if why := nothing_then(report.record, report.now):
+        return Empty(f"{why[0].upper()}{why[1:]}.")
     if not report.total_offers:
         return Empty("No offer is on record. Ask the providers for some:", ("gpucost poll",))
     text = nothing_left(report.excluded)

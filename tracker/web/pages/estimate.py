@@ -88,9 +88,10 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
         if address.value("job"):
             raise BadQuestion("job", "name a job, or describe one with a model: not both")
         text = _job_file(address)
-        values["file"] = text.splitlines()
         job = _read(asked, text)
     report = site.answers.estimate(question, job)
+    if described:
+        values["file"] = text.splitlines()
     values |= _shown(report, address) | {"as_of": question.now}
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracker.app.answers import QUESTIONS, Question
 from tracker.app.asked import BadQuestion
+from tracker.app.past import NOW_ONLY
 from tracker.report.compare import compare_report
 from tracker.report.shapes import compared as shape
 from tracker.report.shapes import texts
@@ -17,7 +18,7 @@ from tracker.web.pages import sorting
 from tracker.web.pages.addresses import Address, Pairs
 from tracker.web.pages.fields import job_fields
 from tracker.web.pages.plane import Bound, plane
-from tracker.web.pages.site import Asked, Empty, PageKind
+from tracker.web.pages.site import Asked, Empty, PageKind, only_stale
 from tracker.web.pages.sorting import Column, heads, in_order
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
     site = asked.site
     address = _with_pair(asked.address)
     values |= {
-        "address": address, "fields": job_fields(address, "versus"),
+        "address": address, "fields": job_fields(address, EVEN.known),
         "formats": _formats(asked, address), "steps": [], "plane": None, "figures": [],
         "remarks": [], "lines": [], "sentence": None, "what_if": None, "excluded": [],
         "hidden": list(address.own.items()), "more": 0, "trail": [],
@@ -71,7 +72,7 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
         "names": (address.value("left"), address.value("right")),
     }  # fmt: skip
     wanted = _speed_up(address)
-    over_time = site.answers.versus(Question.parsed("versus", address.question))
+    over_time = site.answers.versus(Question.parsed("versus", _over_time(address)))
     report = site.answers.compare(Question.parsed("compare", _comparable(address)))
     if report.compared is not None:
         values["what_if"] = _what_if(report, address, wanted)
@@ -89,16 +90,25 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
         values["plane"] = _plane(report.compared, [(x, y) for _, x, y in points])
     elif over_time.steps:
         values["sentence"] = "Now there is no offer of both; what was is below."
-    if report.compared is None and not over_time.steps:
+    asked_now = [name for name, _ in address.question if name in EVEN.also]
+    if asked_now and over_time.steps:
+        told = " and ".join(one.replace("_", " ") for one in dict.fromkeys(asked_now))
+        values["past_remarks"].append(f"Over time nothing is left out or added for: {told}.")
+    if report.compared is None and report.only_stale:
+        values["empty"] = only_stale(address, expired=report.only_expired)
+    elif report.compared is None and not over_time.steps:
         values["empty"] = Empty(
             "There is no offer of both. Ask for prices, or name two other GPUs below:",
             ("gpucost poll",),
         )
 
 
+# What is only known for now, of which the past is another thing.
+_NOW = {name: QUESTIONS["compare"][name] for name in NOW_ONLY if name != "as_of"}
 EVEN = PageKind(
-    "/break-even", "Break-even", "versus", "even.html", fill, {"speed_up": "", **sorting.OWN}
-)
+    "/break-even", "Break-even", "versus", "even.html", fill, {"speed_up": "", **sorting.OWN},
+    also=_NOW,
+)  # fmt: skip
 
 
 def _with_pair(address: Address) -> Address:
@@ -113,13 +123,19 @@ def _comparable(address: Address) -> list[tuple[str, str]]:
             if pair[0] in known]  # fmt: skip
 
 
+def _over_time(address: Address) -> list[tuple[str, str]]:
+    """What is asked of the past; what nobody knows too, to be refused there."""
+    return [pair for pair in address.question if pair[0] not in EVEN.also]
+
+
 def _formats(asked: Asked, address: Address) -> list[tuple[str, str]]:
     now = address._replace(question=_comparable(address))
+    past = address._replace(question=_over_time(address))
     forms = ("json", "csv")
     return [
         *((form.upper(), now.form(asked.site.api, "compare", form)) for form in forms),
         *(
-            (f"{form.upper()} over time", address.form(asked.site.api, "versus", form))
+            (f"{form.upper()} over time", past.form(asked.site.api, "versus", form))
             for form in forms
         ),
     ]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from tracker.app.answers import QUESTIONS
 from tracker.app.asked import Parameter
 from tracker.web.pages.addresses import Address
 
@@ -41,13 +40,9 @@ class Field(NamedTuple):
     first: bool = False
 
 
-def job_fields(address: Address, question: str) -> list[Field]:
-    """A field for each parameter of a question but the job, the most used ones first."""
-    found = [
-        _field(name, parameter, address)
-        for name, parameter in QUESTIONS[question].items()
-        if name != "job"
-    ]
+def job_fields(address: Address, known: Mapping[str, Parameter]) -> list[Field]:
+    """A field for each of the parameters *known* but the job, the most used ones first."""
+    found = [_field(name, parameter, address) for name, parameter in known.items() if name != "job"]
     return sorted(found, key=lambda field: not field.first)
 
 

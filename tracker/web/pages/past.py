@@ -22,6 +22,7 @@ from tracker.web.pages.unsure import held_points, stale_spans
 
 if TYPE_CHECKING:
     from tracker.app.windows import Window
+    from tracker.report.history.answer import HistoryReport
     from tracker.report.history.bucketed import Point
     from tracker.report.history.told import Group, Told
 
@@ -60,7 +61,7 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
     site, address = asked
     show, scale = choice(address, "show", _SHOW), choice(address, "scale", _SCALE)
     values |= {
-        "fields": job_fields(address, "history"),
+        "fields": job_fields(address, HISTORY.known),
         "formats": [
             (form.upper(), address.form(site.api, "history", form)) for form in ("json", "csv")
         ],
@@ -99,7 +100,7 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
             "held": held_points(asked, connection, told, groups, show),
         }
     if not report.overall:
-        values["empty"] = _nothing(report.begins_at)
+        values["empty"] = _nothing(report)
 
 
 HISTORY = PageKind("/history", "Over time", "history", "history.html", fill, OWN)
@@ -137,14 +138,12 @@ def _views(address: Address, show: str, scale: str) -> list[tuple[str, str | Non
     ]
 
 
-def _nothing(begins_at: datetime | None) -> Empty:
-    if begins_at is None:
+def _nothing(report: HistoryReport) -> Empty:
+    if report.begins_at is None:
         return Empty("No prices are on record. Ask for some:", ("gpucost poll", "gpucost daemon"))
-    return Empty(
-        "No price on record in this window matches; history begins at "
-        f"{begins_at:%Y-%m-%d %H:%M} UTC. Older prices can be imported:",
-        ("gpucost import --help",),
-    )
+    text = shape.nothing(report)
+    return Empty(f"{text[0].upper()}{text[1:]}. Older prices can be imported:",
+                 ("gpucost import --help",))  # fmt: skip
 
 
 def _table(

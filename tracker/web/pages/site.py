@@ -8,6 +8,7 @@ import mimetypes
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache, partial
 from importlib import resources
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio.to_thread
@@ -16,8 +17,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from tracker.app.answers import Answers
-from tracker.app.asked import BadQuestion
+from tracker.app.answers import QUESTIONS, Answers
+from tracker.app.asked import BadQuestion, Parameter, unknown
 from tracker.app.root import NothingRecorded
 from tracker.domain.gpu import UnknownGpu
 from tracker.domain.job import JobError
@@ -45,10 +46,27 @@ STATIC = ("chart.js", "icon.svg", "page.js", "style.css", "uPlot.iife.min.js", "
 
 
 class Empty(NamedTuple):
-    """Why there is nothing to show, and the commands that change it."""
+    """Why there is nothing to show, the commands that change it, and links (text and address)."""
 
     why: str
     commands: tuple[str, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
+
+
+def only_stale(address: Address, *, expired: bool) -> Empty:
+    """That only stale prices match (*expired*: typed ones of one's own), and what to do."""
+    link = ("show them, marked as stale", address.href(include_stale="true"))
+    if expired:
+        return Empty(
+            "Only prices that you typed match, and their time is up: no poll renews them. Give "
+            "them a new valid_as_of and expires in your price book, then have it read again:",
+            ("gpucost poll --provider pricebook",), (link,),
+        )  # fmt: skip
+    return Empty(
+        "Only stale prices match: none was confirmed for too long. Ask again, or look who did not "
+        "answer:",
+        ("gpucost poll", "gpucost providers"), (link,),
+    )  # fmt: skip
 
 
 class Site(NamedTuple):
@@ -68,7 +86,8 @@ class Asked(NamedTuple):
 class PageKind(NamedTuple):
     """A page: the question it answers, its template, and what fills that in.
 
-    ``own`` are the parameters that only the page knows, with their defaults. ``fill`` puts the
+    ``own`` are the parameters that only the page knows, with their defaults; ``also`` those of
+    another question that it answers beside. ``fill`` puts the
     values of the template into a dict, first those that need no answer: it may raise what
     ``Answers`` does, and the page then says so.
     """
@@ -80,6 +99,12 @@ class PageKind(NamedTuple):
     fill: Callable[[Asked, dict[str, Any]], None]
     own: Mapping[str, str]
     about_a_job: bool = True
+    also: Mapping[str, Parameter] = MappingProxyType({})
+
+    @property
+    def known(self) -> Mapping[str, Parameter]:
+        """All that may be asked of the page, but for ``own``."""
+        return {**QUESTIONS[self.question], **self.also}
 
 
 def make_pages(answers: Callable[[], Answers], *, api: str = "/api/v1") -> Starlette:
@@ -87,7 +112,7 @@ def make_pages(answers: Callable[[], Answers], *, api: str = "/api/v1") -> Starl
 
     It is to be mounted in ``tracker.web.app.make_web``, which adds the headers of every answer.
     """
-    return Starlette(routes=page_routes(answers, api=api))
+    return Starlette(routes=page_routes(answers, api=api), exception_handlers={404: _nowhere})
 
 
 def page_routes(answers: Callable[[], Answers], *, api: str = "/api/v1") -> list[BaseRoute]:
@@ -113,7 +138,7 @@ def page_routes(answers: Callable[[], Answers], *, api: str = "/api/v1") -> list
 def _answer(
     site: Site, kind: PageKind, kinds: tuple[PageKind, ...], request: Request
 ) -> Response:  # fmt: skip
-    address = parsed(kind.path, request.query_params.multi_items(), kind.question, kind.own)
+    address = parsed(kind.path, request.query_params.multi_items(), kind.known, kind.own)
     if not address.tidy:  # a form sends its empty fields too
         return RedirectResponse(address.href(), 303, headers=dict(PAGE_HEADERS))
     values: dict[str, Any] = {"empty": None, "problem": None}
@@ -124,7 +149,7 @@ def _answer(
             return RedirectResponse(first, 303, headers=dict(PAGE_HEADERS))
         kind.fill(Asked(site, address), values)
     except (BadQuestion, JobError, UnknownGpu, UnknownProvider) as error:
-        status, values["problem"] = 400, str(error)
+        status, values["problem"] = 400, str(_unknown(address, kind) or error)
     except NothingRecorded:
         values["empty"] = Empty(
             "No prices are on record yet. Ask the providers for them:",
@@ -135,6 +160,26 @@ def _answer(
     values |= _common(site, kind, kinds, address)
     body = environment().get_template(kind.template).render(values)
     return Response(body, status, headers=dict(PAGE_HEADERS), media_type="text/html")
+
+
+def _unknown(address: Address, kind: PageKind) -> BadQuestion | None:
+    """That a page has no such parameter, with those that only it knows among the known ones."""
+    every = {*kind.known, *kind.own}
+    return next((unknown(name, every) for name, _ in address.question if name not in every), None)
+
+
+def _nowhere(request: Request, _: Exception) -> Response:
+    """What stands at an address where no page is: the way to those that there are."""
+    from tracker.web.pages.kinds import KINDS
+
+    values = {
+        "title": "There is no such page", "nav": [(one.title, one.path, False) for one in KINDS],
+        "static": static_href, "problem": None,
+        "empty": Empty("There is nothing at this address. These pages there are:", (),
+                       tuple((one.title, one.path) for one in KINDS)),
+    }  # fmt: skip
+    body = environment().get_template("base.html").render(values)
+    return Response(body, 404, headers=dict(PAGE_HEADERS), media_type="text/html")
 
 
 def _names_a_job(address: Address) -> bool:
@@ -158,7 +203,7 @@ def _common(
         "title": kind.title,
         "address": address,
         "nav": [
-            (one.title, address.to(one.path, one.question), one.path == kind.path) for one in kinds
+            (one.title, address.to(one.path, one.known), one.path == kind.path) for one in kinds
         ],
         "static": static_href,
         "jobs": _jobs(site.answers, address.value("job")) if kind.about_a_job else (),
