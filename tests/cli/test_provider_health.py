@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.harness import polled, record, run
+from tests.cli.harness import ago, polled, record, run
 from tests.support.offers import make_offer
+from tracker.store.engine import make_engine
 from tracker.store.polls import Poll
+from tracker.store.schedule import Schedule, StoredStanding
 
 DAY = 24 * 60
+
+
+def test_what_is_due_next_is_what_the_daemon_has_set(url: str) -> None:
+    last = ago(50)
+    record(url, _poll(1, 50))
+    hourly = _row()["next_due_at"]
+    assert abs(datetime.fromisoformat(hourly) - last - timedelta(hours=1)) < timedelta(minutes=1)
+    record(url, polled("shadeform", (), 2, status="failed", error="HTTP 503"))
+    soon = ago(-5)
+    engine = make_engine(url)
+    try:
+        for name, moment in (("vastai", ago(70)), ("shadeform", soon)):
+            standing = StoredStanding(name, moment, 1, "closed", None, None, ago(2))
+            Schedule(engine).save(standing)
+    finally:
+        engine.dispose()
+    assert _row()["next_due_at"] == hourly, "what was set before the last poll is over"
+    due = datetime.fromisoformat(_row("shadeform")["next_due_at"])
+    assert abs(due - soon) < timedelta(seconds=1), "never answered, and asked again all the same"
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from tracker.domain.terms import OWN
-from tracker.store import reads, status
+from tracker.store import reads, schedule, status
 
 if TYPE_CHECKING:
     import psycopg
@@ -43,6 +43,19 @@ class ProviderHealth:
     retired: bool = False
     latest_offers: int | None = None  # of its latest accepted poll
     usual_offers: int | None = None
+    planned_at: datetime | None = None  # when the daemon meant to ask next, as it was set last
+
+    @property
+    def next_due_at(self) -> datetime | None:
+        """When it is to be asked next: as the daemon has set since the last try, else an interval
+        after the last good poll. None where neither is known."""
+        p = self.provider
+        tried = max(filter(None, (p.last_attempt_at, p.last_ok_at)), default=None)
+        if self.planned_at is not None and (tried is None or self.planned_at > tried):
+            return self.planned_at
+        if p.last_ok_at is None or p.every_seconds is None:
+            return None
+        return p.last_ok_at + timedelta(seconds=p.every_seconds)
 
     @property
     def coverage(self) -> Decimal | None:
@@ -73,6 +86,7 @@ class ProviderHealth:
             "unmapped": p.unmapped,
             "unchanged_since": self.unchanged_since,
             "every_seconds": p.every_seconds,
+            "next_due_at": self.next_due_at,
             "usual_offers": self.usual_offers,
             "coverage": self.coverage,
             "retired": self.retired,
@@ -132,6 +146,7 @@ def provider_health(
 ) -> list[ProviderHealth]:
     """Every provider ever polled, and every seller known from a price book, by name."""
     health, past = [], status.own_past(connection)
+    planned = {row.provider: row.next_due_at for row in schedule.standings(connection)}
     for provider in reads.providers(connection):
         latest = reads.polls(connection, provider.slug, limit=1)
         own = past.get(provider.slug)
@@ -140,6 +155,7 @@ def provider_health(
                 provider, latest[0] if latest else None, _stale(provider, now),
                 _unchanged(provider, now), _retired(provider, now, retired_after),
                 own.latest if own else None, own.usual if own else None,
+                planned.get(provider.slug),
             )
         )  # fmt: skip
     return health

@@ -22,7 +22,7 @@ PROVIDER_COLUMNS = (
     "provider", "kind", "last_ok_at", "age_seconds", "stale", "last_status", "last_error",
     "consecutive_failures", "offers", "quarantined", "rejected", "unmapped", "unchanged_since",
     "usual_offers", "coverage", "retired", "reachable", "configured", "problem", "key",
-    "key_variable", "key_set", "key_adds",
+    "key_variable", "key_set", "key_adds", "next_due_at",
 )  # fmt: skip
 SET_UP_COLUMNS = ("configured", "problem", "key", "key_variable", "key_set", "key_adds")
 

@@ -58,17 +58,12 @@ def fill_providers(asked: Asked, values: dict[str, Any]) -> None:
         values["empty"] = Empty("No provider was asked yet:", ("gpucost poll", "gpucost daemon"))
 
 
-def _due(row: Mapping[str, Any]) -> datetime | None:
-    every, last = row.get("every_seconds"), row["last_ok_at"]
-    return last + timedelta(seconds=every) if last is not None and every else None
-
-
 _PROVIDER_COLUMNS = (
     Column("provider", "Provider", lambda r: r["provider"]),
     Column("state", "State", lambda r: _state(r)),
     Column("age", "Age", lambda r: r["age_seconds"], number=True),
     Column("last", "Last answer (UTC)", lambda r: r["last_ok_at"]),
-    Column("due", "Next due (UTC)", _due),
+    Column("due", "Next due (UTC)", lambda r: r["next_due_at"]),
     Column("every", "Every", lambda r: r.get("every_seconds"), number=True),
     Column("offers", "Offers", lambda r: r["offers"], number=True),
     Column("held", "Held back", lambda r: r["quarantined"], number=True),
@@ -99,7 +94,7 @@ def _provider(row: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "stale": bool(row["stale"]),
         "last_ok_at": last,
         "age": texts.age(last, now) if last is not None else "never",
-        "due": _due(row),
+        "due": row["next_due_at"],
         "every": texts.duration(every) if every else texts.DASH,
         "figures": [
             texts.count(row[name]) if polled else texts.DASH
