@@ -71,6 +71,24 @@ def test_only_rules_whose_time_has_come_are_evaluated(world: World) -> None:
     assert done(61.5) == ["slow", "fast"]
 
 
+def test_what_waits_for_a_first_poll_is_looked_at_again_as_soon_as_it_has_come(
+    world: World,
+) -> None:
+    world.poll(0, CHEAP)
+    slow = rule(name="slow", every="1h")
+
+    def done(minutes: float) -> list[tuple[str, str]]:
+        engine = AlertEngine(world.engine, [slow], catalogue(), sources=["acme", "late"])
+        return [(one.rule, str(one.health)) for one in engine.evaluate(at(minutes))]
+
+    assert done(1) == [("slow", "no_data")]
+    assert done(1.1) == []
+    assert done(2) == [("slow", "no_data")]
+    world.fail(2.1, "late")
+    assert done(3) == [("slow", "good")]
+    assert done(4) == []
+
+
 def test_a_clock_that_was_ahead_does_not_hold_a_rule_up(world: World) -> None:
     wanted = rule()
     world.poll(0, CHEAP)

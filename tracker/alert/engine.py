@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from tracker.alert import cadence, context
-from tracker.alert.evaluate import Evaluation, evaluate
+from tracker.alert.evaluate import NOT_POLLED, Evaluation, evaluate
 from tracker.alert.rules import Rule
 from tracker.alert.silences import silence_for, silence_of_removed
 from tracker.alert.snapshot import Snapshot
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _ENDS = (Kind.RESOLVED, Kind.CLOSED)
 REMOVED = "removed"
+SOON = timedelta(seconds=15)  # as often as the daemon looks
 
 # What may go wrong with one rule while the database answers the others.
 _OF_ONE_RULE = (DatabaseFailed, DatabaseBusy, ValueError, TypeError, LookupError, ArithmeticError)
@@ -291,7 +292,9 @@ def _is_due(rule: Rule, row: StoredRule | None, now: datetime, *, force: bool) -
         return True
     # A time ahead of ours comes from a clock that was turned back since: it must not wait for it.
     passed = now - row.evaluated_at
-    return passed >= rule.every or passed < -timedelta(minutes=1)
+    waits = str((row.evaluation or {}).get("reason")).startswith(NOT_POLLED)
+    every = min(rule.every, SOON) if waits else rule.every
+    return passed >= every or passed < -timedelta(minutes=1)
 
 
 def _problem(what: str, error: Exception) -> str:

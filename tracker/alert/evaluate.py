@@ -88,13 +88,16 @@ class Evaluation:
         return sample
 
 
+NOT_POLLED = "not polled yet"
+
+
 def evaluate(rule: Rule, snapshot: Snapshot, now: datetime) -> Evaluation:
     """What *rule* finds in *snapshot* at *now*. Never raises: what goes wrong is an ERROR."""
     try:
         unasked = snapshot.unasked(now, rule.filters.providers) if rule.gpus else []
         if unasked:
             names = ", ".join(unasked[:5]) + (", …" if len(unasked) > 5 else "")
-            return Evaluation(rule, now, _bad(Health.NO_DATA, f"not polled yet: {names}"))
+            return Evaluation(rule, now, _bad(Health.NO_DATA, f"{NOT_POLLED}: {names}"))
         return _evaluate(rule, snapshot, now)
     except Exception as error:  # one rule's trouble is not another's
         reason = f"cannot be evaluated: {type(error).__name__}: {str(error)[:200]}"
