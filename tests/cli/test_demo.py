@@ -48,6 +48,19 @@ def test_it_shows_both_crossings_and_commands_that_work(
     for line in shown:
         tried = run(*shlex.split(line)[1:])
         assert tried.code == 0, (line, tried.err)
+    _explained_as_history_has_it()
+
+
+def _explained_as_history_has_it() -> None:
+    [line] = [
+        row for row in run("offers", "--gpu", "H100", "--market", "spot", "--as-of", "2026-07-10",
+                           "-o", "json").json()["rows"] if row["region"] == "us-central1"
+    ][:1]  # fmt: skip
+    found = run("explain", line["offer"])
+    assert found.code == 0, found.err
+    assert f"imported ({line['source']}), known until 2026-" in found.out
+    assert "confirmed" not in found.out
+    assert f"(imported as {line['source']}: the table says it" in found.out
 
 
 def test_the_shipped_prices_are_dated_and_name_their_source() -> None:

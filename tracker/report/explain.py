@@ -18,6 +18,7 @@ from tracker.domain.normalize import FxRate, normalise
 from tracker.domain.offer import ListedOffer, Offer, PriceUnit
 from tracker.domain.quality import Gatekeeper, GateResult, Known, Rules
 from tracker.provider import ParseError, Payload
+from tracker.report.filters import IMPORTED
 from tracker.store import archive, reads
 
 if TYPE_CHECKING:
@@ -84,10 +85,9 @@ class Explanation:
     def sections(self) -> Iterable[tuple[str, list[str]]]:
         """The same for people: headings and lines."""
         yield "Offer", _offer_lines(self)
-        yield (
-            "Said by the provider",
-            _answer_lines(self.payload, self.found.source_url, self.reading),
-        )
+        found = self.found
+        lines = _answer_lines(self.payload, found.source_url, self.reading, found.offer.source)
+        yield "Said by the provider", lines
         yield "Read as", _read_lines(self)
         yield from _gate_sections(self.reading, self.held)
 
@@ -307,6 +307,8 @@ def _offer_lines(e: Explanation) -> list[str]:
     o = e.found.offer
     state = "live" if e.found.live else "no longer offered"
     confirmed = f"confirmed {_iso(o.confirmed_at)}, {state}"
+    if o.source.startswith(IMPORTED):  # nobody polls it: it held as long as its table says
+        confirmed = f"imported ({o.source}), known until {_iso(o.stale_at)}"
     if o.valid_as_of is not None:  # polling the file again confirms nothing
         until = f", believed until {_iso(o.expires_at)}" if o.expires_at else ""
         confirmed = f"typed by a person, read on {o.valid_as_of}{until}; not live"
@@ -319,7 +321,9 @@ def _offer_lines(e: Explanation) -> list[str]:
     ]
 
 
-def _answer_lines(payload: Payload | None, see_also: str | None, reading: Reading) -> list[str]:
+def _answer_lines(
+    payload: Payload | None, see_also: str | None, reading: Reading, source: str = ""
+) -> list[str]:  # fmt: skip
     lines = []
     if payload is not None:
         at = _iso(payload.fetched_at)
@@ -327,6 +331,8 @@ def _answer_lines(payload: Payload | None, see_also: str | None, reading: Readin
         lines.append(f"{payload.method} {payload.url or 'a file'} at {at}{status}")
     if see_also:
         lines.append(f"see also {see_also}")
+    if payload is None and source.startswith(IMPORTED):
+        return [*lines, f"(imported as {source}: the table says it, no provider's answer is kept)"]
     if payload is None:
         return [*lines, "(the answer is no longer in the archive)"]
     return lines + (reading.words or "(the passage was not found)").splitlines()
