@@ -262,7 +262,8 @@ def setup_logging(
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(number)
-    # These write whole request URLs (and, at debug level, headers) of their own accord.
-    for name in ("httpx", "httpcore"):
+    # These write whole request URLs (and, at debug level, headers) of their own accord, and each
+    # step that a new database takes.
+    for name in ("httpx", "httpcore", "alembic"):
         logging.getLogger(name).setLevel(max(number, logging.WARNING))
     return handler

@@ -55,6 +55,20 @@ def test_jobs_by_name(command: list[str]) -> None:
     assert offered(*command, "bert-la") == ["bert-large"]
 
 
+@pytest.mark.parametrize(
+    "command", ["show", "ack", "eval", "test", "backtest", "history", "silence"]
+)
+def test_alert_rules_are_offered(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "gpucost.toml"
+    config.write_text('[alerts.rules.mine]\nwhen = "cheapest"\n')
+    monkeypatch.setenv("GPUCOST_CONFIG", str(config))
+    found = offered("alerts", command, "")
+    assert {"mine", "h100-cheaper-than-a100"} <= set(found)
+    assert offered("alerts", command, "h100-ch") == ["h100-cheaper-than-a100"]
+
+
 def test_kept_jobs_are_offered_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "mine.toml").write_text("")

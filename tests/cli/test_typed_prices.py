@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -174,3 +175,18 @@ def test_the_headline_says_that_its_price_is_not_live(
         assert answer in run("cheapest", "bert-large").out
         live_one = run("cheapest", "bert-large", "--provider", "acme", "-o", "json").json()
         assert "not live" not in live_one["answer"]
+
+
+def test_a_price_book_is_shown_with_the_words_of_other_answers_and_its_notes(
+    tmp_path: Path,
+) -> None:
+    rates = tmp_path / "rates.toml"
+    rates.write_text(
+        '[[price]]\nseller = "acme"\ngpu = "H100-SXM-80GB"\nprice = "2.50"\ncurrency = "USD"\n'
+        f'unit = "machine_hour"\nvalid_as_of = {READ_ON}\nnote = "by phone"\n'
+    )
+    shown = run("provider", "parse", "pricebook", str(rates), "-o", "wide")
+    assert shown.code == 0, shown.err
+    heads, row = shown.lines[0], shown.lines[1]
+    assert row[heads.index("STOCK") :].split()[0] == "list"
+    assert "by phone" in row[heads.index("NOTE") :]

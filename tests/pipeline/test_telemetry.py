@@ -30,7 +30,7 @@ TOKENS = st.text(
 @pytest.fixture
 def root_logger() -> Iterator[logging.Logger]:
     root = logging.getLogger()
-    others = [logging.getLogger(name) for name in ("httpx", "httpcore")]
+    others = [logging.getLogger(name) for name in ("httpx", "httpcore", "alembic")]
     kept = root.level, list(root.handlers), [o.level for o in others]
     yield root
     root.setLevel(kept[0])
@@ -252,6 +252,13 @@ def test_the_http_libraries_do_not_log_urls(root_logger: logging.Logger) -> None
     logging.getLogger("httpx").info("HTTP Request: GET https://h/?k=v")
     logging.getLogger("httpcore.http11").debug("send_request_headers")
     assert out.getvalue() == ""
+
+
+def test_a_new_database_does_not_tell_its_steps(root_logger: logging.Logger) -> None:
+    stream = io.StringIO()
+    setup_logging("info", redactor=Redactor(), stream=stream)
+    logging.getLogger("alembic.runtime.migration").info("Running upgrade -> 0001")
+    assert stream.getvalue() == ""
 
 
 def test_a_wrong_format_string_is_still_a_line(root_logger: logging.Logger) -> None:

@@ -46,6 +46,13 @@ def providers(
     return _items(registry.names(), incomplete)
 
 
+def rules(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:  # fmt: skip
+    """The alert rules: those that come with gpucost, and those of the configuration."""
+    return _items(_rules(ctx), incomplete)
+
+
 def listed(ctx: click.Context, option: str, incomplete: str) -> list[CompletionItem[str]]:
     """The last item of a list with commas, by the *option* that it is given to (``--gpu``)."""
     before, comma, last = incomplete.rpartition(",")
@@ -71,6 +78,17 @@ def _gpus(ctx: click.Context, incomplete: str) -> list[str]:
     named = any(incomplete.lower().startswith(name.lower()) for name in families)
     exact = [gpu.key for gpu in catalogue.gpus() if gpu.key not in families] if named else []
     return [*families, *exact, *app.boot.aliases]
+
+
+def _rules(ctx: click.Context) -> list[str]:
+    from tracker.alert.rules import shipped_rules
+    from tracker.settings import SettingsError
+
+    try:
+        own = list(_app(ctx).settings.alerts.rules)
+    except (SettingsError, OSError):
+        own = []
+    return sorted({*shipped_rules(), *own})
 
 
 def _providers(_ctx: click.Context, _incomplete: str) -> list[str]:

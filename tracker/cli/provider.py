@@ -19,6 +19,7 @@ from tracker.cli import completing, render
 from tracker.cli.exits import EXIT_ALL_FAILED, EXIT_NO_MATCH, EXIT_USAGE, Exit
 from tracker.cli.options import output_option
 from tracker.cli.poll import OWN_FILES
+from tracker.report.shapes import words
 
 if TYPE_CHECKING:
     from tracker.collect import Digest
@@ -297,13 +298,15 @@ def _row(o: Offer, quarantined: str | None) -> dict[str, Any]:
 
 
 def _cells(r: Mapping[str, Any]) -> list[str]:
-    note = "quarantined" if r["quarantined"] else ""
-    if not note and not r["ranked"]:
-        note = "not ranked: " + ("a slice" if r["slice"] else "its term is not stated")
+    notes = ["quarantined"] if r["quarantined"] else []
+    if not notes and not r["ranked"]:
+        notes = ["not ranked: " + ("a slice" if r["slice"] else "its term is not stated")]
+    note = "; ".join([*notes, *r["notes"]])
     return [
         r["gpu"], str(r["gpus"]), r["market"].replace("_", "-"), r["tier"],
         r["region"] or render.DASH, render.usd(Decimal(r["price_usd_per_gpu_hour"]), 4),
-        render.usd(Decimal(r["price_usd_per_machine_hour"]), 4), r["availability"],
+        render.usd(Decimal(r["price_usd_per_machine_hour"]), 4),
+        words.stock(r["availability"], r["stock_label"]),
         r["source_id"], note,
     ]  # fmt: skip
 

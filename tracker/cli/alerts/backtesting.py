@@ -12,7 +12,7 @@ import click
 from tracker.app import App
 from tracker.app.asked import BadQuestion
 from tracker.app.windows import since_moment
-from tracker.cli import render
+from tracker.cli import completing, render
 from tracker.cli.alerts.common import CONTEXT, Configured, moment, ratio, reading
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_USAGE, Exit
 from tracker.cli.options import Duration, output_option
@@ -44,7 +44,7 @@ LONGEST_MONTHLY = 1000
 
 
 @click.command(context_settings=CONTEXT)
-@click.argument("rule")
+@click.argument("rule", shell_complete=completing.rules)
 @click.option("--since", metavar="TIME", default="90d", show_default=True,
               help="So long ago (12h, 90d, 1y) or a date: 2026-03-01.")  # fmt: skip
 @click.option("--until", metavar="TIME", help="A date, or so long ago. Default: now.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracker.app import App, enabled
-from tracker.cli import render
+from tracker.cli import completing, render
 from tracker.cli.alerts import standing
 from tracker.cli.alerts.common import (
     CONTEXT,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @click.command("eval", context_settings=CONTEXT)
-@click.argument("rule")
+@click.argument("rule", shell_complete=completing.rules)
 @click.option("--dry-run", is_flag=True, help="Changes nothing: it never writes anyway.")
 @click.option("-o", "--output", type=click.Choice(("table", "json")), default="table",
               show_default=True, help="What to print.")  # fmt: skip

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracker.app import App
-from tracker.cli import render
+from tracker.cli import completing, render
 from tracker.cli.alerts.common import (
     CONTEXT,
     Configured,
@@ -61,7 +61,7 @@ _CHANGES = {
 
 
 @click.command(context_settings=CONTEXT)
-@click.argument("rule", required=False)
+@click.argument("rule", required=False, shell_complete=completing.rules)
 @click.option("--since", type=Duration(), default=DEFAULT_SINCE, metavar="DURATION",
               help="Of this time: 12h, 7d. Unless given: 30d.")  # fmt: skip
 @click.option("--limit", type=click.IntRange(1, MOST_ROWS), default=50, metavar="N",
@@ -137,7 +137,7 @@ def _event_line(row: Mapping[str, Any]) -> list[str]:
 
 
 @click.command(context_settings=CONTEXT)
-@click.argument("rule", required=False)
+@click.argument("rule", required=False, shell_complete=completing.rules)
 @click.option("--dead", is_flag=True, help="Only what was given up.")
 @click.option("--waiting", is_flag=True, help="Only what is still to be sent.")
 @click.option("--channel", metavar="NAME", help="Only what goes to this channel.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracker.app import App
-from tracker.cli import render
+from tracker.cli import completing, render
 from tracker.cli.alerts.common import CONTEXT, Configured, moment, reading, stored_rules, working
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_USAGE, Exit
 from tracker.cli.options import Duration, output_option
@@ -50,7 +50,7 @@ class Later(click.ParamType[datetime]):
 
 
 @click.command(context_settings=CONTEXT)
-@click.argument("rule", required=False)
+@click.argument("rule", required=False, shell_complete=completing.rules)
 @click.option("--job", help="Only of rules about this job.")
 @click.option("--provider", help="Only while a price of this provider decides.")
 @click.option("--gpu", help="Only of rules in which this GPU decides.")
@@ -209,7 +209,7 @@ def _list(app: App, output: str, *, include_past: bool) -> None:
 
 
 @click.command(context_settings=CONTEXT)
-@click.argument("rule")
+@click.argument("rule", shell_complete=completing.rules)
 @click.option("--author", help="Who. Unless given: your account's name.")
 @click.pass_obj
 def ack(obj: dict[str, Any], rule: str, author: str | None) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracker.app import App, NothingRecorded
-from tracker.cli import render
+from tracker.cli import completing, render
 from tracker.cli.alerts import standing
 from tracker.cli.alerts.common import (
     CONTEXT,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command(context_settings=CONTEXT)
-@click.argument("rule")
+@click.argument("rule", shell_complete=completing.rules)
 @click.option("-o", "--output", type=click.Choice(("table", "json")), default="table",
               show_default=True, help="What to print.")  # fmt: skip
 @click.pass_obj

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracker.app import App
-from tracker.cli import render
+from tracker.cli import completing, render
 from tracker.cli.alerts.common import CONTEXT, Configured, working
 from tracker.cli.alerts.evaluating import alert_engine, refuse_empty
 from tracker.cli.exits import EXIT_NOT_SENT, EXIT_USAGE, Exit
@@ -38,7 +38,7 @@ _TABLE = (render.Column("CHANNEL"), render.Column("TYPE"), render.Column("RESULT
 
 
 @click.command(context_settings=CONTEXT)
-@click.argument("rule")
+@click.argument("rule", shell_complete=completing.rules)
 @click.option("--channel", "names", type=CommaList(), multiple=True,
               help="On these channels instead of the rule's own.")  # fmt: skip
 @click.option("-o", "--output", type=click.Choice(("table", "json")), default="table",
