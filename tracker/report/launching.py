@@ -99,7 +99,7 @@ def launch(row: Row, job: Job, gpu: Gpu | None, tool: str) -> Launch:
         raise CannotLaunch(f"is {market}, and {tool} takes on demand and spot only")
     if offer.source != offer.provider:
         raise CannotLaunch(
-            f"has the word of {offer.source} only, not {offer.provider}'s own: look there first"
+            f"is told by {offer.source} alone, not by {offer.provider} itself: look there first"
         )
     return TOOLS[tool](Asked(row, job, gpu))
 

@@ -93,3 +93,16 @@ def test_before_the_record_no_poll_is_advised(site: Pages) -> None:
     found = page(f"{site.url}/?job=bert-large&as_of=2020-01-01")
     assert "history begins at" in text(found, ".empty p")
     assert found.css_first(".empty pre") is None
+
+
+# --- the words of pages -------------------------------------------------------------------------
+
+
+def test_a_page_speaks_of_its_fields_not_of_options(site: Pages) -> None:
+    wanting = page(f"{site.url}/?job=bert-large&gpu=H100,L4")
+    assert 'give them under "Hours per GPU": L4=...' in text(wanting, "#to-know ~ .remarks")
+    stale = page(f"{site.url}/?job=bert-large&include_stale=true")
+    for found in (wanting, stale):
+        assert "--" not in text(found, "#to-know ~ .remarks")
+    wrong = page(f"{site.url}/estimate?model=Llama+3.1+8B&tokens=many", 400)
+    assert text(wrong, ".problem").startswith("tokens: ")

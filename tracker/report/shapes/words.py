@@ -146,7 +146,7 @@ def remarks(report: CheapestReport) -> Iterable[str]:
     if first is not None and first.spot_break_even is not None:
         yield f"#{first.rank}: {spot_break_even(first.spot_break_even)}."
     if any(r.stale for r in rows):
-        yield "Stale prices are ranked because --include-stale asks for it."
+        yield "Stale prices are ranked, marked as such, because they were asked for."
 
 
 def _of_typed(typed: Iterable[Row], *, every: bool) -> str:

@@ -19,7 +19,7 @@ from tracker.report.shapes.units import lines as unit_lines
 from tracker.web.pages import sorting
 from tracker.web.pages.addresses import Address
 from tracker.web.pages.fields import job_fields
-from tracker.web.pages.site import Asked, Empty, PageKind, only_stale
+from tracker.web.pages.site import Asked, Empty, PageKind, in_page_words, only_stale
 from tracker.web.pages.sorting import Column, heads, in_order
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
         "others": list(_rows(others, report, app)),
         "sentence": words.sentence(report) if report.rows else None,
         "ranking": goals.ranking(report.goal),
-        "remarks": [*goals.unbeaten(report), *words.remarks(report)],
+        "remarks": [*goals.unbeaten(report), *map(in_page_words, words.remarks(report))],
         "excluded": [(reason, n) for reason, n in report.excluded.most_common() if n],
         "footer": texts.footer(report.considered, report.total_offers, report.excluded),
         "more": max(0, report.considered - len(report.rows)),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracker.app.answers import EstimateReport, Question
 from tracker.app.asked import BadQuestion
-from tracker.domain.job import NoEstimate, RuntimeEstimate
+from tracker.domain.job import JobError, NoEstimate, RuntimeEstimate
 from tracker.report.shapes import texts, words
 from tracker.report.shapes.estimated import billed, remarks, span, worked_out
 from tracker.web.pages import sorting
@@ -158,7 +158,10 @@ def _read(asked: Asked, text: str) -> Job:
     """The job of a job file that was made here. Raises JobError."""
     from tracker.app.jobs import described_job
 
-    return described_job(text, asked.site.answers.app)
+    try:
+        return described_job(text, asked.site.answers.app)
+    except JobError as error:  # the form has fields, and no tables around them
+        raise JobError(str(error).replace("workload.", "")) from None
 
 
 def _shown(report: EstimateReport, address: Address) -> dict[str, Any]:

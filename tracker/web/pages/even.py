@@ -18,7 +18,7 @@ from tracker.web.pages import sorting
 from tracker.web.pages.addresses import Address, Pairs
 from tracker.web.pages.fields import job_fields
 from tracker.web.pages.plane import Bound, plane
-from tracker.web.pages.site import Asked, Empty, PageKind, only_stale
+from tracker.web.pages.site import Asked, Empty, PageKind, in_page_words, only_stale
 from tracker.web.pages.sorting import Column, heads, in_order
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _now(report: CompareReport, speed_up: Decimal | None) -> dict[str, Any]:
     c = report.compared
     found: dict[str, Any] = {
         "as_of": report.left.now, "job": report.left.job.title or report.left.job.name,
-        "remarks": list(shape.remarks(report)),
+        "remarks": [in_page_words(line) for line in shape.remarks(report)],
         "sides": [
             (side.filters.gpus[0], shape.footer(side)) for side in (report.left, report.right)
         ],

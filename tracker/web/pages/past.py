@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tracker.app.answers import Question
 from tracker.app.asked import BadQuestion
@@ -48,6 +48,9 @@ class Cell(NamedTuple):
     where: str | None = None
 
 
+Bucket: TypeAlias = tuple[datetime, datetime, str, list[Cell]]
+
+
 class Marker(NamedTuple):
     """Something that happened: ``kind`` is fire, clear or estimate."""
 
@@ -81,15 +84,18 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
     report = told.report
     groups = [group for group in shape.groups(told) if group.steps or group.live]
     columns = _columns(groups, window)
-    table = in_order(address, columns, _table(groups, window, show))
+    known = _from_first_known(list(_table(groups, window, show)))
+    table = in_order(address, columns, known)
     values |= {
         "as_of": report.now, "job": report.question.job.title or report.question.job.name,
         "sentence": shape.sentence(told), "series": [group.label for group in groups],
-        "table": table, "heads": heads(address, columns, "every"), "zone": window.zone_name,
+        "table": table, "unknown_until": known[0][2] if known[0][0] > window.start else None,
+        "heads": heads(address, columns, "every"), "zone": window.zone_name,
         "bucket": window.bucket, "figures": [_figures(told, group) for group in groups],
         "markers": list(_markers(asked, told)), "remarks": list(told.remarks()),
         "stat": str(told.stat), "excluded": report.excluded.most_common(),
-        "footer": f"{texts.counted(report.kinds, 'kind')} of offers counted",
+        "footer": f"Of {texts.counted(report.kinds, 'kind')} of offers the lowest price of each "
+        "counts; a kind is a seller's GPU, count, market, tier and terms.",
         "unit": "USD per GPU-hour" if show == "price" else "USD for the job",
         "is_live": told.live is not None,
         "compared": shape.compared_text(told) if told.shares.compared else None,
@@ -110,7 +116,7 @@ def _columns(groups: Sequence[Group], window: Window) -> list[Column]:
     """The columns of the table of buckets, of what ``_table`` gives."""
 
     def of(place: int) -> Key:
-        def value(row: tuple[datetime, datetime, str, list[Cell]]) -> Decimal | None:
+        def value(row: Bucket) -> Decimal | None:
             text = row[3][place].exact
             return None if text is None else Decimal(text)
 
@@ -146,15 +152,19 @@ def _nothing(report: HistoryReport) -> Empty:
                  ("gpucost import --help",))  # fmt: skip
 
 
-def _table(
-    groups: Sequence[Group], window: Window, show: str
-) -> Iterator[tuple[datetime, datetime, str, list[Cell]]]:
+def _table(groups: Sequence[Group], window: Window, show: str) -> Iterator[Bucket]:
     """Each bucket: its start and end, its name in the zone asked for, and a cell for a series."""
     days = all(edge.astimezone(window.zone).hour == 0 for edge in window.edges)
     for at, (start, end) in enumerate(zip(window.edges, window.edges[1:], strict=False)):
         local = start.astimezone(window.zone)
         name = f"{local:%Y-%m-%d}" if days else f"{local:%Y-%m-%d %H:%M}"
         yield start, end, name, [_cell(group.points[at], show) for group in groups]
+
+
+def _from_first_known(rows: list[Bucket]) -> list[Bucket]:
+    """*rows* without those before the first in which anything is known; all where nothing is."""
+    first = next((at for at, row in enumerate(rows) if any(cell.where for cell in row[3])), 0)
+    return rows[first:]
 
 
 def _cell(point: Point, show: str) -> Cell:
@@ -185,9 +195,10 @@ def _cell(point: Point, show: str) -> Cell:
 def _figures(told: Told, group: Group) -> tuple[str, list[str]]:
     found, report = group.statistics, told.report
     now = texts.usd(group.now_usd)
+    least = "≥ " if group.label != group.name else ""
     cells = [f"≥ {now}" if group.now_at_least else now, _age(told, group)]
     cells += [texts.DASH] * 5 if found is None else [
-        texts.usd(value)
+        f"{least}{texts.usd(value)}"
         for value in (found.low, found.p10, found.median, found.p90, found.high)
     ]  # fmt: skip
     length = report.end - report.question.start

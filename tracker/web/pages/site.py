@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import mimetypes
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache, partial
 from importlib import resources
@@ -41,6 +42,7 @@ PAGE_HEADERS: Mapping[str, str] = {
     ),
     "cross-origin-opener-policy": "same-origin",
 }
+_OPTION = re.compile(r"with --hours (\S+)")
 AT_ONCE = 4  # pages that are made at the same time: each may hold a connection
 STATIC = ("chart.js", "icon.svg", "page.js", "style.css", "uPlot.iife.min.js", "uPlot.min.css")
 
@@ -67,6 +69,11 @@ def only_stale(address: Address, *, expired: bool) -> Empty:
         "answer:",
         ("gpucost poll", "gpucost providers"), (link,),
     )  # fmt: skip
+
+
+def in_page_words(line: str) -> str:
+    """A remark that names an option of the command line, with the field of the page instead."""
+    return _OPTION.sub(r'under "Hours per GPU": \1', line)
 
 
 class Site(NamedTuple):

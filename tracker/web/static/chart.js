@@ -152,13 +152,14 @@ function dates(zone) {
   const short = uPlot.fmtDate("{MM}-{DD}");
   const year = uPlot.fmtDate("{YYYY}");
   const minute = uPlot.fmtDate("{HH}:{mm}");
+  const second = uPlot.fmtDate("{HH}:{mm}:{ss}");
   return (u, splits, axis, space, step) => {
     const dayOf = (at) => day(uPlot.tzDate(new Date(at * 1000), zone));
     // The day of the first one has no room where the next one begins another day.
     let before = step < 86400 && splits.length > 1 && dayOf(splits[0]) !== dayOf(splits[1]) ? dayOf(splits[0]) : null;
     return splits.map((at) => {
       const moment = uPlot.tzDate(new Date(at * 1000), zone);
-      const [main, beside] = step >= 86400 ? [short(moment), year(moment)] : [minute(moment), day(moment)];
+      const [main, beside] = step >= 86400 ? [short(moment), year(moment)] : [(step < 60 ? second : minute)(moment), day(moment)];
       const text = beside === before ? main : `${main}\n${beside}`;
       before = beside;
       return text;
