@@ -2,11 +2,12 @@
 
     python -m benchmarks.importing [--spans N] [--format parquet|csv]
 
-Two years of ``history_world.py`` are written as the files that ``gpucost export history`` writes, and
-imported into an empty embedded PostgreSQL by what ``gpucost import`` calls. The yardstick is COPY
-alone: the same rows, in the binary format, into one table without indexes. The goal is 10 million
-spans in 15 seconds, indexes (and what else is made of the rows afterwards: floors) not counted. On a
-machine that does other things as well, look at the ratio to COPY and at the processor seconds.
+Two years of ``history_world.py`` are written as the files that ``gpucost export history`` writes,
+and imported into an empty embedded PostgreSQL by what ``gpucost import`` calls. The yardstick is
+COPY alone: the same rows, in the binary format, into one table without indexes. The goal is 10
+million spans in 15 seconds, indexes (and what else is made of the rows afterwards: floors) not
+counted. Where the machine does other things as well, look at the ratio to COPY and at the seconds
+of processors.
 """
 
 from __future__ import annotations

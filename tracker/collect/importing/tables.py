@@ -130,9 +130,9 @@ def _cells(row: dict[str, Any], header: Sequence[str]) -> list[str]:
     return [text(row.get(name)) for name in header]
 
 
-def open_parquet(path: Path, *, dictionaries: bool = False) -> list[Any]:
-    """The Parquet files in *path*, in the order of their names, with pyarrow. *dictionaries*: texts
-    come as such. Raises BadTable."""
+def open_parquet(path: Path, *, dictionaries: bool = False) -> Iterator[Any]:
+    """The Parquet files in *path*, one after the other, in the order of their names, with pyarrow.
+    *dictionaries*: texts come as such. Raises BadTable."""
     try:
         import pyarrow
         from pyarrow import parquet
@@ -143,33 +143,33 @@ def open_parquet(path: Path, *, dictionaries: bool = False) -> list[Any]:
     files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
     if not files:
         raise BadTable(f"{path}: no Parquet file in it")
-    opened = []
-    try:
-        for file in files:
-            found = parquet.ParquetFile(file)
+    for file in files:
+        texts: list[str] = []
+        try:
             if dictionaries:
-                texts = [f.name for f in found.schema_arrow if pyarrow.types.is_string(f.type)]
-                found.close()
-                found = parquet.ParquetFile(file, read_dictionary=texts)
-            opened.append(found)
-    except (OSError, pyarrow.ArrowException) as error:
-        raise BadTable(f"{path}: not Parquet: {str(error).splitlines()[0][:120]}") from None
-    return opened
+                with parquet.ParquetFile(file) as opened:
+                    kinds = opened.schema_arrow
+                texts = [kind.name for kind in kinds if pyarrow.types.is_string(kind.type)]
+            opened = parquet.ParquetFile(file, read_dictionary=texts)
+        except (OSError, pyarrow.ArrowException) as error:
+            raise BadTable(f"{path}: not Parquet: {str(error).splitlines()[0][:120]}") from None
+        with opened:
+            yield opened
 
 
 def _parquet(path: Path, wanted: Sequence[str]) -> Table:
-    opened = open_parquet(path)
-    header = list(wanted) or opened[0].schema_arrow.names
+    header = list(wanted)
+    for file in open_parquet(path):  # all of them are looked at before anything is read
+        header = header or file.schema_arrow.names
 
     def rows() -> Iterator[tuple[int, Sequence[str]]]:
         number = 0
-        for file in opened:
+        for file in open_parquet(path):
             present = [name for name in header if name in file.schema_arrow.names]
             for batch in file.iter_batches(_BATCH, columns=present):
                 for row in batch.to_pylist():
                     number += 1
                     yield number, _cells(row, header)
-            file.close()
 
     return Table(header, rows())
 

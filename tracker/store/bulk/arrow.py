@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tracker.store.bulk import NotByColumns
-from tracker.store.bulk.cells import Cells, Flags, Ints, Whole, coded, indexed
+from tracker.store.bulk.cells import Cells, Flags, Ints, Whole, coded, constant, indexed
 
 Text = Callable[[Any], str]
 
@@ -22,7 +22,7 @@ def cells_of(array: Any, text: Text) -> Cells:
     kind = str(array.type)
     if kind.startswith("list"):
         if not array.null_count and not len(array.flatten()):
-            return Cells([text([])], np.zeros(len(array), dtype=np.int64))
+            return constant(text([]), len(array))
         return coded(map(text, array.to_pylist()))
     if not kind.startswith("dictionary"):
         if kind.startswith(("struct", "map", "large_list", "fixed_size_list", "float", "double")):
@@ -32,6 +32,10 @@ def cells_of(array: Any, text: Text) -> Cells:
     if array.dictionary.null_count or str(array.dictionary.type) != "string":
         texts = list(map(text, texts))
     indices = array.indices
+    if len(texts) == 1 and not indices.null_count:
+        return constant(texts[0], len(array))
+    if not texts:
+        return constant("", len(array))
     if indices.null_count:
         indices = indices.fill_null(len(texts))
         texts.append("")
@@ -69,8 +73,3 @@ def _nulls(array: Any) -> Flags | None:
         return None
     nulls: Flags = array.is_null().to_numpy(zero_copy_only=False)
     return nulls
-
-
-def none(rows: int) -> Ints:
-    """The places of so many cells of which all are the first."""
-    return np.zeros(rows, dtype=np.int64)

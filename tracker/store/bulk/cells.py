@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from tracker.domain.offer import canonical
 from tracker.store.bulk import NotByColumns
-from tracker.store.bulk.fields import Field
-from tracker.store.bulk.fields import text as as_text
+from tracker.store.bulk.fields import Field, texts_as_fields
 
 Ints = NDArray[np.int64]
+Places = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 Parse = Callable[[str], Any]
 
@@ -32,7 +32,7 @@ class Cells(NamedTuple):
     """One column: its different ``texts``, and for each row the place of its own among them."""
 
     texts: Sequence[str]
-    codes: Ints
+    codes: Places
 
 
 class Whole(NamedTuple):
@@ -45,13 +45,18 @@ class Whole(NamedTuple):
 def coded(column: Iterable[str]) -> Cells:
     """The cells of a column."""
     places: defaultdict[str, int] = defaultdict(itertools.count().__next__)
-    codes = np.fromiter(map(places.__getitem__, column), dtype=np.int64)
+    codes = np.fromiter(map(places.__getitem__, column), dtype=np.int32)
     return Cells(list(places), codes)
 
 
 def indexed(texts: Sequence[str], indices: Any) -> Cells:
     """Cells whose places are known: *indices* is anything that NumPy takes for integers."""
-    return Cells(texts, np.asarray(indices).astype(np.int64, copy=False))
+    return Cells(texts, np.asarray(indices).astype(np.int32, copy=False))
+
+
+def constant(text: str, rows: int) -> Cells:
+    """So many cells of one text."""
+    return Cells([text], np.broadcast_to(np.zeros(1, dtype=np.int32), rows))
 
 
 def whole(cells: Cells, parse: Parse) -> Whole:
@@ -116,7 +121,7 @@ class Column(NamedTuple):
     """A column that has been read: what each of its texts is, and the rows' places."""
 
     entries: Sequence[Entry]
-    codes: Ints
+    codes: Places
 
     def wrong(self) -> Flags | None:
         """The rows whose cell cannot be read; None: all can."""
@@ -138,13 +143,13 @@ class Names(Column):
         return empty[self.codes] if empty.any() else None
 
     def at(self, rows: Ints, of: Callable[[Entry], Any]) -> list[Any]:
-        """*of* what the cells of these *rows* are."""
+        """Their identities or fields."""
         every: Sequence[Any] = self.entries  # texts, not entries
         texts = list(map(every.__getitem__, self.codes[rows].tolist()))
         if of is identity:
             return texts  # the very same
         try:
-            return [of(Entry(text, text, as_text(text))) for text in texts]
+            return texts_as_fields(texts)
         except ValueError as error:
             raise NotByColumns(str(error)) from error
 
@@ -152,6 +157,11 @@ class Names(Column):
 def identity(entry: Entry) -> str | None:
     """A cell's part of an offer's identity."""
     return entry.identity
+
+
+def as_field(entry: Entry) -> bytes:
+    """A cell's bytes in COPY."""
+    return entry.field
 
 
 def read(

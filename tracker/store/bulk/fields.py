@@ -34,6 +34,14 @@ def text(value: str | None) -> bytes:
     return raw(value.encode())
 
 
+def texts_as_fields(values: Sequence[str]) -> list[bytes]:
+    """``text`` of many. Raises ValueError."""
+    if "\0" in "".join(values):
+        raise ValueError("a text holds the character 0")
+    size = struct.Struct(">i").pack
+    return [size(len(sent)) + sent for sent in map(str.encode, values)]
+
+
 def raw(value: bytes) -> bytes:
     """Bytes."""
     return struct.pack(">i", len(value)) + value

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracker.store.bulk.cells import Column, Flags, Ints
+from tracker.store.bulk.cells import Column, Flags, Ints, as_field
 from tracker.store.imports import OFFER_COLUMNS
 from tracker.store.series.binary import PG_EPOCH_MICROS
 
@@ -47,9 +47,7 @@ def offer_lines(
     for one, names in groupby(VALUES, lambda name: len(columns[name].entries) == 1):
         told = [columns[name] for name in names]
         if one:  # the same for all rows
-            parts.append(
-                repeat(b"".join(c.at(rows[:1], lambda e: e.field)[0] for c in told), len(rows))
-            )
+            parts.append(repeat(b"".join(c.at(rows[:1], as_field)[0] for c in told), len(rows)))
         else:
-            parts += [column.at(rows, lambda e: e.field) for column in told]
+            parts += [column.at(rows, as_field) for column in told]
     return b"".join(chain.from_iterable(zip(*parts, strict=True)))

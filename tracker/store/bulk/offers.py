@@ -8,7 +8,7 @@ price, are out of order. What is odd is left to ``import_merge``, which can deal
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from itertools import groupby, repeat
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracker.store.bulk import NotByColumns
-from tracker.store.bulk.cells import Column, Flags, Ints, alike, identity
+from tracker.store.bulk.cells import Column, Flags, Ints, alike, as_field, identity
 from tracker.store.bulk.fields import int4
 
 # In the order of Offer.key.
@@ -27,7 +27,9 @@ IDENTITY = (
     "currency", "price_unit", "billing_increment_seconds", "minimum_seconds", "commitment_hours",
     "commitment_unknown", "disk_included_gb", "disk_usd_per_gb_hour", "egress_usd_per_gb",
 )  # fmt: skip
-SHAPE = ("gpu_key", "market", "tier", "gpu_count", "region")  # of a span, behind seller_id
+# What a span says of its offer, in two pieces that many offers share.
+_WHO = ("source", "provider")
+HEAD, TAIL = (*_WHO, "gpu_key"), ("market", "tier", "gpu_count", "region")
 _FIRST = 1024
 _PARTS = 5_000  # a count of GPUs is so many tenths, hundredths, ... at most
 NEVER = np.iinfo(np.int64).min
@@ -56,13 +58,15 @@ def keys_of(columns: Mapping[str, Column], rows: Ints) -> NDArray[np.uint64]:
 class Known(NamedTuple):
     """What is kept of each offer, by its place (its number less one).
 
+    ``heads`` and ``tails`` are numbers of what its spans say of it.
     ``counts`` and ``parts``: its GPUs are counts / parts. ``until``: the end of its latest span in
     microseconds since 1970 (NEVER: none yet), ``price`` stands for that span's (or is ANY_PRICE).
     ``lowest`` is its lowest price in micro-USD per GPU-hour.
     """
 
     ids: Ints
-    shapes: Ints
+    heads: Ints
+    tails: Ints
     gpus: Ints
     families: Ints
     sellers: Ints
@@ -75,8 +79,9 @@ class Known(NamedTuple):
     odd: Flags
 
 
-_KINDS = {"shapes": np.int32, "gpus": np.int16, "families": np.int16, "sellers": np.int16,
-          "listed": np.bool_, "counts": np.int32, "parts": np.int32, "odd": np.bool_}  # fmt: skip
+_KINDS = {"heads": np.int32, "tails": np.int32, "gpus": np.int16, "families": np.int16,
+          "sellers": np.int16, "listed": np.bool_, "counts": np.int32, "parts": np.int32,
+          "odd": np.bool_}  # fmt: skip
 _HIGHEST = np.iinfo(np.int64).max
 _EMPTY = {"until": NEVER, "lowest": _HIGHEST}
 
@@ -105,7 +110,7 @@ class Offers:
 
     def __init__(self) -> None:
         self.count = 0
-        self.shapes = Words(2**31)
+        self.heads, self.tails = Words(2**31), Words(2**31)
         self.gpus, self.families, self.sellers = Words(2**15), Words(2**15), Words(2**15)
         self._index = _Index()
         self._rows: dict[str, NDArray[Any]] = {
@@ -148,20 +153,22 @@ class Offers:
         mine["listed"][:] &= told("is_slice", lambda is_slice: not is_slice).astype(bool)
         mine["counts"][:] = told("gpu_count", lambda count: _ratio(count)[0])
         mine["parts"][:] = told("gpu_count", lambda count: _ratio(count)[1])
-        mine["shapes"][:] = self._shapes(slugs, columns, rows)
+        who = {slug: int4(id_) for slug, id_ in slugs.items()}
+        mine["heads"][:] = self._pieces(self.heads, who, columns, rows, HEAD)
+        mine["tails"][:] = self._pieces(self.tails, who, columns, rows, TAIL)
         return places
 
-    def _shapes(
-        self, slugs: Mapping[str, int], columns: Mapping[str, Column], rows: Ints
-    ) -> NDArray[Any]:
-        """What the spans of the offers in these *rows* begin with, as numbers."""
-        one, group = alike([columns[name] for name in ("source", "provider", *SHAPE)], rows)
-        ids = {slug: int4(id_) for slug, id_ in slugs.items()}
+    def _pieces(
+        self, words: Words, ids: Mapping[str, bytes], columns: Mapping[str, Column], rows: Ints,
+        names: Sequence[str],
+    ) -> NDArray[Any]:  # fmt: skip
+        """The fields of these columns in a row, as a number of *words* for each of the *rows*."""
+        one, group = alike([columns[name] for name in names], rows)
         parts = [
-            *(columns[name].at(one, lambda e: ids.get(e.value)) for name in ("source", "provider")),
-            *(columns[name].at(one, lambda e: e.field) for name in SHAPE),
-        ]  # fmt: skip
-        numbers = list(map(self.shapes.number, map(b"".join, zip(*parts, strict=True))))
+            columns[name].at(one, (lambda e: ids.get(e.value)) if name in _WHO else as_field)
+            for name in names
+        ]
+        numbers = list(map(words.number, map(b"".join, zip(*parts, strict=True))))
         return np.array(numbers, dtype=np.int32)[group]
 
     def _grow(self) -> None:

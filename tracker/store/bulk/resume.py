@@ -13,13 +13,13 @@ import numpy as np
 from tracker.store.bulk.cells import Column, Entry
 from tracker.store.bulk.fields import field_of
 from tracker.store.bulk.months import month_tables
-from tracker.store.bulk.offers import ANY_PRICE, SHAPE, Offers
+from tracker.store.bulk.offers import ANY_PRICE, HEAD, TAIL, Offers
 from tracker.store.imports import Connection, Run
 from tracker.store.schema import offer
 from tracker.store.series.binary import PG_EPOCH_MICROS, read_columns
 
 _AT_ONCE = 10_000  # offers
-_NEEDED = tuple(dict.fromkeys((*SHAPE, "gpu_family", "is_slice")))
+_NEEDED = (*HEAD[2:], *TAIL, "gpu_family", "is_slice")
 
 
 def staged_offers(connection: Connection, run: Run) -> Offers:
@@ -76,6 +76,6 @@ def _read_offers(connection: Connection, run: Run, found: Offers) -> None:
 
 def _column(name: str, values: list[Any]) -> Column:
     places = {value: n for n, value in enumerate(dict.fromkeys(values))}
-    fields = map(field_of(offer.c[name]), places) if name in SHAPE else repeat(b"")
+    fields = map(field_of(offer.c[name]), places) if name in offer.c else repeat(b"")
     entries = [Entry(value, "", field) for value, field in zip(places, fields, strict=False)]
     return Column(entries, np.array([places[value] for value in values]))

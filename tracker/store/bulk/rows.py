@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,16 +24,17 @@ class Pieces(NamedTuple):
     """Bytes that rows share, and for each row the place of its own among them."""
 
     all: Sequence[bytes]
-    codes: Ints
+    codes: NDArray[np.integer[Any]]
 
 
 class Spans(NamedTuple):
-    """Spans, as columns: times in microseconds since 1970, ``gpus`` numbers to keep together."""
+    """Spans, as columns: times in microseconds since 1970, ``gpus`` numbers to keep together.
+
+    ``pieces`` are the fields between the id and the price in micro-USD, in their order.
+    """
 
     ids: Ints
-    shape: Pieces
-    price: Pieces
-    rest: Pieces
+    pieces: tuple[Pieces, ...]
     micro_usd: Ints
     starts: Ints
     ends: Ints
@@ -50,11 +51,11 @@ class _Table:
 
 def encode(spans: Spans, rows: Ints) -> Iterator[bytes]:
     """These *rows* of *spans*, in some order: those of one GPU are near one another."""
-    tables = [_Table(pieces.all) for pieces in (spans.shape, spans.price, spans.rest)]
-    codes = [pieces.codes[rows] for pieces in (spans.shape, spans.price, spans.rest)]
+    tables = [_Table(pieces.all) for pieces in spans.pieces]
+    codes = [pieces.codes[rows] for pieces in spans.pieces]
     kind = np.zeros(len(rows), dtype=np.int64)
     for table, of in zip(tables, codes, strict=True):
-        kind = (kind << 20) | table.widths[of]
+        kind = (kind << 12) | table.widths[of]
     gpus = spans.gpus[rows]
     kinds, number = np.unique(kind, return_inverse=True)
     key = number.reshape(-1) * (int(gpus.max(initial=0)) + 1) + gpus

@@ -48,9 +48,11 @@ def ids_for(
         if looked_up:
             cursor.execute("SELECT key, id FROM offer WHERE key = ANY (%s)", (list(keys),))
             known = dict(cursor)
+        # The name is looked up once, not for each number.
         cursor.execute(
-            "SELECT string_agg(int8send(nextval(pg_get_serial_sequence('offer', 'id'))), '')"
-            " FROM generate_series(1, %s)",
+            "SELECT string_agg(int8send(nextval(s.name)), '') FROM (SELECT"
+            " pg_get_serial_sequence('offer', 'id')::regclass AS name OFFSET 0) s,"
+            " generate_series(1, %s)",
             (len(keys) - len(known),),
         )
         [(fresh,)] = cursor.fetchall()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tracker.store.bulk import NotByColumns
-from tracker.store.bulk.cells import Cells, Column, Flags, Ints, Whole, alike
+from tracker.store.bulk.cells import Cells, Column, Flags, Ints, Whole, alike, as_field
 from tracker.store.bulk.offers import ANY_PRICE, Offers
 from tracker.store.bulk.rows import Pieces, Spans
 
@@ -164,15 +164,17 @@ def spans_of(unit: Unit, columns: Mapping[str, Column], judged: Judged, offers: 
     """The kept rows, to be sent."""
     known, rows, of = offers.known, judged.kept, judged.offers
     first, rest = alike([columns[name] for name in REST], rows)
-    told = [columns[name].at(first, lambda e: e.field) for name in REST]
+    told = [columns[name].at(first, as_field) for name in REST]
     words = list(map(b"".join, zip(*told, strict=True)))
     price = columns["price_native"]
     amounts = [entry.field for entry in price.entries]
-    for pieces in (offers.shapes.all, words, amounts):
+    for pieces in (offers.heads.all, offers.tails.all, words, amounts):
         if max(map(len, pieces), default=0) > _LONGEST:
             raise NotByColumns("a text of thousands of letters")
     return Spans(
-        known.ids[of], Pieces(offers.shapes.all, known.shapes[of]),
-        Pieces(amounts, price.codes[rows]), Pieces(words, rest), unit.micro_usd.values[rows],
-        unit.starts.values[rows], unit.ends.values[rows], known.gpus[of].astype(np.int64),
+        known.ids[of],
+        (Pieces(offers.heads.all, known.heads[of]), Pieces(offers.tails.all, known.tails[of]),
+         Pieces(amounts, price.codes[rows]), Pieces(words, rest)),
+        unit.micro_usd.values[rows], unit.starts.values[rows], unit.ends.values[rows],
+        known.gpus[of].astype(np.int64),
     )  # fmt: skip

@@ -14,7 +14,7 @@ from tracker.store.engine import connect
 Connection = psycopg.Connection[Any]
 Job = Callable[[Connection], None]
 
-_WAITING = 2  # jobs: each holds its rows
+_WAITING = 1  # jobs: each holds its rows
 
 
 class Writer:
