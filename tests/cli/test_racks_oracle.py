@@ -25,6 +25,8 @@ from tracker.report.discounts import DiscountBook
 from tracker.report.filters import Filters
 from tracker.report.prepared import Prepared
 from tracker.report.runs import KnownWays
+from tracker.report.stock import OfSource, Stock
+from tracker.store.reads import StoredOffer
 
 MACHINES = st.fixed_dictionaries({
     "gpu_key": st.sampled_from([*GPUS, "RTX4090-24GB"]),
@@ -69,6 +71,11 @@ def _shown(report: CheapestReport) -> Any:
     return report._replace(excluded=Counter()), dict(+report.excluded)
 
 
+def _stock(offers: list[StoredOffer]) -> Stock:
+    sources = {o.source for o in offers}
+    return Stock({name: OfSource([o for o in offers if o.source == name]) for name in sources})
+
+
 @given(
     worlds=st.lists(MACHINES, max_size=25), filters=st.sampled_from(FILTERS),
     goal=st.sampled_from(list(Goal)), top=st.integers(1, 4), discounted=st.booleans(),
@@ -79,7 +86,8 @@ def test_racks_answer_as_looking_at_every_offer_does(
 ) -> None:
     offers = [stored(number, **facts) for number, facts in enumerate(worlds)]
     book = DiscountBook.at(DISCOUNTS, NOW) if discounted else DiscountBook()
-    kept = Prepared(offers, Counter(), {}, KnownWays())
+    keys = frozenset().union(*map(catalogue().select, filters.gpus)) if filters.gpus else None
+    kept = Prepared(filters, keys, KnownWays()).at(_stock(offers))
     moments = (NOW, NOW + timedelta(seconds=30), NOW + timedelta(minutes=2))
     for now in moments:  # at the last one some have become stale
         for job in JOBS:

@@ -336,14 +336,16 @@ class Answers:
     def _named(self, name: str | None) -> Job:
         if name is None:
             raise BadQuestion("job", "name a job such as bert-large")
-        if not self._files and name.lower() not in (known := [*job_names(), *kept.names(self.app)]):
+        if self._files or name.lower() in job_names():
+            return questions.named_job(name, self.app)
+        if name.lower() not in (kept_names := kept.names(self.app)):
             import difflib
 
+            known = [*job_names(), *kept_names]
             near = difflib.get_close_matches(name.lower(), known, n=2, cutoff=0.4)
             hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
             raise BadQuestion("job", f"no job is called {name[:60]!r}; {hint}")
-        questions.readable(name, self.app)
-        return self.app.job(name)
+        return questions.named_job(name, self.app)
 
     def _known(self, names: tuple[str, ...]) -> frozenset[str] | None:
         """The GPUs of *names*, None for none; refused before anything is opened."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,9 +22,14 @@ MAX_JOB_BYTES = 256 * 2**10
 MAX_CONFIG_BYTES = 2 * 2**20  # a model's config.json
 
 
+@cache
+def _shipped() -> tuple[str, ...]:
+    return tuple(Path(name).stem for name in data.names("jobs", ".toml"))
+
+
 def job_names() -> list[str]:
     """The built-in jobs."""
-    return [Path(name).stem for name in data.names("jobs", ".toml")]
+    return list(_shipped())
 
 
 class ListedJob(NamedTuple):

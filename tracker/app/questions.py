@@ -37,8 +37,7 @@ def wanted_job(app: App, name: str | None, options: Mapping[str, Any]) -> Job:
     """The job that the argument and the options describe. Raises JobError and BadQuestion."""
     hours_text = ",".join(options["hours_texts"]) if options["hours_texts"] else None
     if name is not None:
-        readable(name, app)
-        job = app.job(name)
+        job = named_job(name, app)
     elif hours_text is not None:
         job = Job(name="hours", title="Job", hours={})
     else:
@@ -81,6 +80,13 @@ def _downloading(job: Job, options: Mapping[str, Any]) -> Job:
         except JobError as error:
             raise BadQuestion("assume_network", str(error).removeprefix(": ")) from None
     return replace(job, download=known)
+
+
+def named_job(name: str, app: App) -> Job:
+    """The job called *name*, or in a file of that name. Raises JobError."""
+    if name.lower() not in job_names():
+        readable(name, app)
+    return app.job(name)
 
 
 def readable(name: str, app: App) -> None:
@@ -199,19 +205,15 @@ def look(
     """Read what a question about *job* needs: offers of *keys*, unless given of the GPUs that the
     filters or the job name. Raises UnknownGpu."""
     from tracker.report.discounts import DiscountBook
-    from tracker.report.health import check_providers, check_tiers
-    from tracker.report.measured import measured
     from tracker.report.needs import with_needs
-    from tracker.store import reads
 
     as_of = options["as_of"]
     filters = with_needs(filters, job)
     if all_slices(app, filters):
         filters = filters._replace(include_slices=True)
-    check_providers(connection, filters.providers)
-    check_tiers(connection, filters.tiers)
+    app.check_names(connection, filters)
     if not options["hours_texts"]:  # hours that are typed are what somebody wants to see used
-        job = measured(connection, job)
+        job = app.measured(connection, job)
     # A job that can be estimated is about all GPUs, one with hours about those that have some.
     names = filters.gpus or (tuple(job.hours) if job.task is None else ())
     wanted = keys
@@ -219,7 +221,7 @@ def look(
         wanted = frozenset().union(*(app.catalogue.select(name) for name in names))
     asked = app.ask(connection, filters, wanted, now, as_of)
     asked = app.with_owned(asked, wanted, now, past=as_of is not None)
-    discounts = DiscountBook.at(reads.discounts(connection, now), now)
+    discounts = DiscountBook.at(app.discounts(connection, now), now)
     return Looked(job, filters._replace(gpus=names), asked, discounts)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracker import data
 from tracker.app.beside import channel_tables, rule_tables
-from tracker.app.jobs import find_job
+from tracker.app.jobs import find_job, job_names
 from tracker.app.polled import secrets_of
 from tracker.domain.gpu import Catalogue
 from tracker.domain.job import Job
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tracker.domain.models import Models
     from tracker.domain.quality import Rules
     from tracker.domain.runtime.estimator import Estimator
+    from tracker.domain.terms import Discount
     from tracker.http import Client, HostGate, ResponseCache
     from tracker.notify import Channel, ChannelProblem
     from tracker.provider import Provider, ProviderConfig
@@ -56,6 +57,7 @@ class App:
         self._redactor = redactor
         self._responses: ResponseCache | None = None
         self._gates: dict[str, HostGate] | None = None
+        self._built_in: dict[str, Job] = {}  # those that were asked for
 
     @cached_property
     def boot(self) -> Bootstrap:
@@ -103,6 +105,25 @@ class App:
         from tracker.report.asked import ask
 
         return ask(connection, filters, gpu_keys, now, as_of)
+
+    def measured(self, connection: psycopg.Connection[Any], job: Job) -> Job:
+        """*job* with the measurements that the database has of it."""
+        from tracker.report.measured import measured
+
+        return measured(connection, job)
+
+    def discounts(self, connection: psycopg.Connection[Any], now: datetime) -> list[Discount]:
+        """The discounts that are in force at *now* or later."""
+        from tracker.store import reads
+
+        return reads.discounts(connection, now)
+
+    def check_names(self, connection: psycopg.Connection[Any], filters: Filters) -> None:
+        """Raise UnknownProvider for a provider or a tier that nobody knows."""
+        from tracker.report.health import check_providers, check_tiers
+
+        check_providers(connection, filters.providers)
+        check_tiers(connection, filters.tiers)
 
     def with_owned(
         self, asked: Asked, gpu_keys: Collection[str] | None, now: datetime, *, past: bool
@@ -177,7 +198,13 @@ class App:
 
     def job(self, reference: str) -> Job:
         """A built-in job by name, or a TOML file by path. Raises JobError."""
-        return find_job(reference, self)
+        name = reference.lower()
+        if name not in job_names():
+            return find_job(reference, self)  # a file, which may change
+        found = self._built_in.get(name)
+        if found is None:
+            found = self._built_in[name] = find_job(name, self)
+        return found
 
     @cached_property
     def models(self) -> Models:

@@ -15,7 +15,7 @@ from tracker.store.reads import Shelf, StoredOffer
 if TYPE_CHECKING:
     import psycopg
 
-    from tracker.report.prepared import Prepared
+    from tracker.report.prepared import View
 
 
 class Asked(NamedTuple):
@@ -30,7 +30,7 @@ class Asked(NamedTuple):
     total: int
     left_out: Counter[str]
     shelves: frozenset[Shelf]
-    prepared: Prepared | None = None
+    prepared: View | None = None
 
 
 def ask(

@@ -9,8 +9,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
+from tracker.domain.amount import amount
 from tracker.domain.break_even import BreakEven, SpeedUp, break_even, speed_up
-from tracker.domain.cost import Bill, bill, setup_hours
+from tracker.domain.cost import Bill, bill, machines_needed, setup_hours
 from tracker.domain.exact import EXACT, ratio_up
 from tracker.domain.gpu import Catalogue
 from tracker.domain.job import Job, NoEstimate, RuntimeEstimate
@@ -22,16 +23,16 @@ from tracker.report.costing import Bounded, Costing, End
 from tracker.report.discounts import DiscountBook
 from tracker.report.filters import NOTHING, STALE, Filters, is_stale, select
 from tracker.report.goals import done_hours, key_of
-from tracker.report.listed import Listed
+from tracker.report.listed import Listed, looks_at_all
 from tracker.report.needs import with_needs
-from tracker.report.prepared import Prepared, suits
 from tracker.report.priced import Priced
-from tracker.report.racks import Racked
 from tracker.store.reads import Shelf, StoredOffer
 
 if TYPE_CHECKING:
     from tracker.domain.spot import BreakEvenRate
     from tracker.report.beside import Beside
+    from tracker.report.prepared import View
+    from tracker.report.racks import Racked
     from tracker.store.beginnings import Beginning
 
 
@@ -113,7 +114,7 @@ def cheapest_report(
     end: End | None = None,
     goal: Goal = Goal.CHEAPEST,
     pareto: bool = False,
-    prepared: Prepared | None = None,
+    prepared: View | None = None,
 ) -> CheapestReport:
     """Filter, estimate, bill and rank. ``top`` None ranks all of them.
 
@@ -130,7 +131,7 @@ def cheapest_report(
     known = None if prepared is None else prepared.known.of(job)
     costing = Costing(job, catalogue, book, end, goal, known and known.ways)
     bounded: Racked | Listed
-    if prepared is not None and top is not None and suits(job):
+    if prepared is not None and top is not None and not looks_at_all(job):
         bounded, excluded = prepared.bounds(
             costing, filters, now, total_offers, frozenset(shelves), book
         )
@@ -290,11 +291,12 @@ def _at(end: RuntimeEstimate | None, ranked: Ranked[Priced], job: Job) -> _AtEnd
     offer = ranked.candidate.item.offer
     if offer.source == OWN:  # nobody has more machines than there are
         at = replace(at, gpus=min(at.gpus, int(offer.gpu_count * (offer.stock_count or 1))))
-    found = bill(ranked.candidate.inputs._replace(max_duration_hours=None), job, at)
-    if not isinstance(found, Bill):
+    inputs = ranked.candidate.inputs._replace(max_duration_hours=None)
+    found = amount(inputs, job, at)
+    if found is None:
         return _AtEnd()
     if at.low_gpus is not None:
-        return _AtEnd(found.at_least_usd, machines=found.machines)
+        return _AtEnd(found.at_least_usd, machines=machines_needed(inputs, job, at))
     return _AtEnd(found.at_least_usd, done_hours(job, at))
 
 

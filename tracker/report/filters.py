@@ -130,10 +130,13 @@ def select(
 
 
 def reason_by(
-    filters: Filters, catalogue: Catalogue, now: datetime
+    filters: Filters, catalogue: Catalogue, now: datetime, shelves: frozenset[Shelf] = frozenset()
 ) -> Callable[[StoredOffer], str | None]:
-    """Why *filters* leave an offer out, looked at alone; None for one that they keep."""
-    checks = _checks(filters, catalogue, now, frozenset())
+    """Why *filters* leave an offer out, looked at alone; None for one that they keep.
+
+    *shelves* as in ``select``.
+    """
+    checks = _checks(filters, catalogue, now, shelves)
 
     def reason(offer: StoredOffer) -> str | None:
         return next(filter(None, (check(offer) for check in checks)), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from decimal import Decimal
 
+from tracker.domain.job import Job
 from tracker.domain.pareto import Goal
 from tracker.domain.rank import Ranked, Ranking
 from tracker.domain.terms import Market
@@ -54,3 +55,8 @@ class Listed:
                 machine = (o.gpu_key, o.gpu_count)
                 found[machine] = min(found.get(machine, usd), usd)
         return found
+
+
+def looks_at_all(job: Job) -> bool:
+    """Whether *job* can be answered by looking at every offer's bill alone: it has a budget."""
+    return job.limits is not None and job.limits.budget_usd is not None

@@ -58,6 +58,7 @@ def beside_rented(
         offers=asked.offers if past else [*asked.offers, *wanted],
         total=asked.total + len(owned),
         left_out=left_out,
+        prepared=asked.prepared if past or not wanted else None,  # what is kept has none of them
     )
 
 

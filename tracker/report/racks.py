@@ -11,18 +11,17 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from decimal import Decimal
 from heapq import heapify, heappop, heapreplace
-from operator import itemgetter
 from typing import Any, NamedTuple
 
-from tracker.domain.cost import Bill, bill, hour_at_least_usd
+from tracker.domain.cost import Bill, bill
 from tracker.domain.job import Job
 from tracker.domain.pareto import Goal
 from tracker.domain.rank import Ranked, Ranking
 from tracker.domain.terms import Market
-from tracker.report.costing import TOO_LITTLE_DISK, Costing, apart, no_way, place_of
+from tracker.report.costing import TOO_LITTLE_DISK, Costing, apart, no_way
 from tracker.report.discounts import DiscountBook
 from tracker.report.goals import BOUND, Measure, measure
-from tracker.report.priced import Priced, candidate_of, hour_usd, whole_month_usd
+from tracker.report.priced import Priced, candidate_of
 from tracker.report.runs import KindKey, Run, Runs, runs_on, standing_on
 from tracker.store.reads import StoredOffer
 
@@ -30,66 +29,58 @@ from tracker.store.reads import StoredOffer
 Placed = tuple[Decimal, int, StoredOffer]
 
 
-class Rack(NamedTuple):
-    """Offers alike in what hours depend on, by price. ``disks_gb`` and ``limits_hours``, ascending,
-    are the disks that they have and for how long they are offered, of those that say so.
-    ``most_included_gb``: the most disk that comes with one, where more has no known price (else
-    None); ``egress_known``: the price of egress is known.
+class Rack:
+    """Offers alike in what hours depend on, by price.
+
+    ``first`` is the least of their places; ``is_spot``: they may be interrupted. Never changed.
     """
 
-    key: KindKey
-    offers: Sequence[Placed]
-    is_spot: bool
-    disks_gb: Sequence[Decimal]
-    limits_hours: Sequence[Decimal]
-    most_included_gb: Decimal | None
-    egress_known: bool
+    __slots__ = ("_disks_gb", "_most_included_gb", "egress_known", "first", "is_spot", "key",
+                 "limits_hours", "offers")  # fmt: skip
+
+    def __init__(self, key: KindKey, offers: Iterable[Placed]) -> None:
+        """*offers* of one kind, one or more, in any order."""
+        self.key, self.offers = key, sorted(offers)
+        o = self.offers[0][2]
+        self.first = min(place for _, place, _ in self.offers)
+        self.is_spot = o.market == Market.SPOT
+        self.egress_known = o.egress_usd_per_gb is not None
+        limits = (one.max_duration_hours for _, _, one in self.offers)
+        self.limits_hours = sorted(limit for limit in limits if limit is not None)
+        self._disks_gb: Sequence[Decimal] | None = None
+        self._most_included_gb = (
+            max(one.disk_included_gb or _NO_DISK for _, _, one in self.offers)
+            if o.disk_usd_per_gb_hour is None
+            else None
+        )  # where more has no known price
 
     def partial(self, job: Job) -> bool:
         """Whether a part of every bill of *job* is not known, for sure."""
         if job.egress_gb and not self.egress_known:
             return True
-        return self.most_included_gb is not None and job.disk_gb > self.most_included_gb
+        return self._most_included_gb is not None and job.disk_gb > self._most_included_gb
+
+    def with_too_little_disk(self, job: Job) -> int:
+        """How many of them say that they have less disk than *job* needs."""
+        if not job.disk_gb:
+            return 0
+        disks = self._disks_gb
+        if disks is None:
+            told = (one.disk_gb for _, _, one in self.offers)
+            disks = self._disks_gb = sorted(disk for disk in told if disk is not None)
+        return bisect_left(disks, job.disk_gb)
 
 
-def racks_of(
-    kept: Sequence[StoredOffer], discounts: DiscountBook, hours_usd: dict[int, Decimal]
-) -> list[Rack]:
-    """*kept* in racks. *hours_usd* keeps the price of an hour of each offer, before discounts."""
-    groups: dict[KindKey, list[Placed]] = {}
-    for o in kept:
-        alike = (
-            o.gpu_key, o.gpu_count, o.commitment_hours, o.commitment_unknown, o.market,
-            o.native_id if o.is_slice else None,
-            o.disk_usd_per_gb_hour is None, o.egress_usd_per_gb is None,
-        )  # fmt: skip
-        percent = discounts.percent_for(o) if discounts.by_provider else None
-        hour = hours_usd.get(o.offer_id) if percent is None else None
-        if hour is None:
-            hour = hour_at_least_usd(hour_usd(o, percent), whole_month_usd(o, percent))
-            if percent is None:
-                hours_usd[o.offer_id] = hour
-        groups.setdefault(alike, []).append((hour, place_of(o), o))
-    return [_rack(key, offers) for key, offers in groups.items()]
+_NO_DISK = Decimal(0)
 
 
-def _rack(key: KindKey, offers: list[Placed]) -> Rack:
-    offers.sort(key=itemgetter(0, 1))
-    disks = sorted(o.disk_gb for _, _, o in offers if o.disk_gb is not None)
-    limits = sorted(o.max_duration_hours for _, _, o in offers if o.max_duration_hours is not None)
-    o = offers[0][2]
-    included = None
-    if o.disk_usd_per_gb_hour is None:
-        included = max(one.disk_included_gb or Decimal(0) for _, _, one in offers)
-    return Rack(
-        key,
-        offers,
-        o.market == Market.SPOT,
-        disks,
-        limits,
-        included,
-        o.egress_usd_per_gb is not None,
-    )
+def kind_of_bill(o: StoredOffer) -> KindKey:
+    """What offers of a rack have in common."""
+    return (
+        o.gpu_key, o.gpu_count, o.commitment_hours, o.commitment_unknown, o.market,
+        o.native_id if o.is_slice else None,
+        o.disk_usd_per_gb_hour is None, o.egress_usd_per_gb is None,
+    )  # fmt: skip
 
 
 class _On(NamedTuple):
@@ -318,7 +309,7 @@ def _doing(
             else:
                 excluded[problem] += 1
         return lambda o: o.offer_id in kept, len(kept)
-    small = bisect_left(rack.disks_gb, job.disk_gb) if job.disk_gb else 0
+    small = rack.with_too_little_disk(job)
     if not small:
         return None, count
     excluded[TOO_LITTLE_DISK] += small
@@ -335,4 +326,4 @@ def _told_apart(rack: Rack, job: Job) -> Iterator[tuple[KindKey, Rack]]:
     for one in rack.offers:
         groups.setdefault(apart(one[2], job), []).append(one)
     for key, offers in groups.items():
-        yield (*rack.key, key), _rack(rack.key, offers)
+        yield (*rack.key, key), Rack(rack.key, offers)

@@ -17,16 +17,19 @@ class Mark(NamedTuple):
     rest: tuple[Any, ...]
 
 
+_SQL = (
+    "SELECT p.*, r.* FROM (SELECT count(*), coalesce(sum(seq), 0),"
+    " sum(extract(epoch FROM last_ok_at)), coalesce(sum(ttl_seconds), 0), max(last_attempt_at)"
+    " FROM provider) p CROSS JOIN (SELECT (SELECT count(*) FROM measurement),"
+    " (SELECT max(id) FROM measurement), (SELECT coalesce(sum(seq), 0) FROM alert_rule),"
+    " (SELECT max(evaluated_at) FROM alert_rule), (SELECT count(*) FROM alert_silence),"
+    " (SELECT sum(extract(epoch FROM until)) FROM alert_silence), (SELECT count(*) FROM discount),"
+    " (SELECT max(id) FROM discount), (SELECT count(ended_at) FROM discount)) r"
+)
+_OF_OFFERS = 5
+
+
 def read(connection: psycopg.Connection[Any]) -> Mark:
     """The mark of the database as *connection* sees it; small tables only."""
-    offers = connection.execute(
-        "SELECT count(*), coalesce(sum(seq), 0), max(last_ok_at), max(last_attempt_at)"
-        " FROM provider"
-    ).fetchone()
-    rest = connection.execute(
-        "SELECT (SELECT count(*) FROM measurement), (SELECT coalesce(sum(seq), 0) FROM alert_rule),"
-        " (SELECT max(evaluated_at) FROM alert_rule), (SELECT count(*) FROM alert_silence),"
-        " (SELECT sum(extract(epoch FROM until)) FROM alert_silence),"
-        " (SELECT count(*) FROM discount)"
-    ).fetchone()
-    return Mark(tuple(offers or ()), tuple(rest or ()))
+    row = connection.execute(_SQL).fetchone() or ()
+    return Mark(tuple(row[:_OF_OFFERS]), tuple(row[_OF_OFFERS:]))

@@ -82,11 +82,13 @@ def live_offers(
     providers: Collection[str] | None = None,
     markets: Collection[str] | None = None,
     kinds: Collection[Kind] | None = None,
+    sources: Collection[str] | None = None,
     as_of: datetime | None = None,
 ) -> list[StoredOffer]:
     """The offers whose price is known: those open now, stale ones included, or those *as_of*.
 
-    None means no constraint. ``providers`` are sellers, ``kinds`` those of ``live_kinds``. As of a
+    None means no constraint. ``providers`` are sellers, ``kinds`` those of ``live_kinds``,
+    ``sources`` who was polled. As of a
     past moment the intervals are exact and half-open; a price that was not confirmed for longer
     than its ttl is absent there, one that had expired is stale, and one that was confirmed again
     nobody knows when has no ``seen_at``.
@@ -96,6 +98,9 @@ def live_offers(
     if kinds is not None:
         where += _OF_KINDS_SQL
         values |= _kind_values(sellers, kinds)
+    if sources is not None:
+        where += " AND n.source_id = ANY (%(source_ids)s)"
+        values["source_ids"] = [id_ for id_, s in sellers.items() if s.slug in sources]
     if as_of is None:
         rows = _stream(connection, LIVE_SQL + where, values)
         return to_offers(rows, sellers, live_times(sellers))

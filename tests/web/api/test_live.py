@@ -9,7 +9,7 @@ import pytest
 from tests.cli.harness import filled, polled, record
 from tests.support.offers import make_offer
 from tests.support.pg import TestServer
-from tracker.app import live
+from tracker.app import live, market
 from tracker.app.answers import Answers, Question
 from tracker.app.live import LiveApp
 from tracker.store.engine import connect
@@ -67,11 +67,10 @@ def test_selections_are_kept_within_their_bound(
         def ask(**given: object) -> object:
             return answers.cheapest(Question.of("cheapest", job="bert-large", **given)).rows[0]
 
-        monkeypatch.setattr(live, "MOST_PREPARED", 20)
+        monkeypatch.setattr(market, "MOST_PREPARED", 20)
         for number in range(8):
             ask(region=[f"r{number}"])
-        assert app._live is not None
-        kept = app._live._prepared
+        kept = app.market._prepared
         assert 0 < sum(map(len, kept.values())) <= 20
         before = list(kept.values())
         ask(region=["r7"], disk=0, setup=1)  # another job

@@ -119,8 +119,13 @@ def duration(length_s: float) -> str:
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
-    """*value* as JSON, with characters that a terminal would act on escaped."""
-    text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
+    """*value* as JSON, with characters that a terminal would act on escaped.
+
+    What JSON does not know is written as ``plain`` has it.
+    """
+    text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False, default=plain)
+    if indent is None and text.isascii() and "\x7f" not in text:
+        return text  # all others below a space are escaped already
     # Only inside strings can such a character stand, save for the line ends of the indentation.
     return _UNSEEN.sub(lambda m: m[0] if m[0] == "\n" else f"\\u{ord(m[0]):04x}", text)
 

@@ -211,15 +211,15 @@ def body(view: View, form: str, next_page: str | None) -> bytes:
         return _csv(view).encode()
     if form == "ndjson":
         return "".join(f"{_line(row)}\n" for row in view.rows).encode()
-    document = {"schema_version": texts.SCHEMA_VERSION, **texts.plain(view.document)}
+    document = {"schema_version": texts.SCHEMA_VERSION, **view.document}
     if view.more is not None:
         document["next"] = next_page
-    document[view.name] = texts.plain(view.rows)
+    document[view.name] = view.rows
     return (texts.json_text(document) + "\n").encode()
 
 
 def _line(row: Mapping[str, Any]) -> str:
-    return texts.json_text({"schema_version": texts.SCHEMA_VERSION, **texts.plain(row)})
+    return texts.json_text({"schema_version": texts.SCHEMA_VERSION, **row})
 
 
 def _csv(view: View) -> str:
