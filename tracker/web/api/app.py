@@ -361,8 +361,11 @@ def _add_documents(app: FastAPI) -> None:
         }
 
     async def document_at(request: Request) -> Response:
-        content, kind = texts()[_path(request)]
-        headers = {"cache-control": "private, max-age=300", "content-security-policy": DOCS_CSP}
+        path = _path(request)
+        content, kind = texts()[path]
+        headers = {"cache-control": "private, max-age=300"}
+        if path == "/docs":
+            headers["content-security-policy"] = DOCS_CSP
         return Response(content, media_type=kind, headers=headers)
 
     for path in ("/openapi.json", "/docs"):
