@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
@@ -17,20 +20,24 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.importing.worlds import imported
+from benchmarks import importing_files
+from tests.importing.worlds import NOW, imported
 from tests.support.pg import TestServer
 from tracker.collect.importing import own_columns
 from tracker.collect.importing.own import guarded
 from tracker.collect.importing.run import Outcome
 from tracker.collect.importing.source_table import TableFile
+from tracker.collect.importing.tables import text
 from tracker.report import exported
-from tracker.store.bulk import staging
+from tracker.store import exporting
+from tracker.store.bulk import months, staging
 from tracker.store.engine import connect
 from tracker.store.exporting import HISTORY
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
+ROOT = Path(__file__).resolve().parents[2]
 START = datetime(2026, 1, 30, 12, tzinfo=UTC)  # near the end of a month, on purpose
 SCHEMA = pyarrow.schema([(c.name, exported.arrow_type(pyarrow, c)) for c in HISTORY])
 PLAIN: dict[str, Any] = {
@@ -97,7 +104,7 @@ def write(kind: str, place: Path, rows: list[dict[str, Any]]) -> Path:
             table = pyarrow.Table.from_pylist(part, schema=SCHEMA)
             parquet.write_table(table, place / f"{n}" / "x.parquet", row_group_size=3)
         return place
-    texts = [[cell(c.kind, row[c.name]) for c in HISTORY] for row in rows]
+    texts = [[text(row[c.name]) for c in HISTORY] for row in rows]
     with place.open("w", newline="") as file:
         if kind == "csv":
             writer = csv.writer(file)
@@ -110,19 +117,13 @@ def write(kind: str, place: Path, rows: list[dict[str, Any]]) -> Path:
     return place
 
 
-def cell(kind: str, value: Any) -> str:
-    from tracker.collect.importing.tables import text
-
-    return text(value)
-
-
 @contextmanager
 def row_by_row() -> Iterator[None]:
     with mock.patch.object(TableFile, "by_columns", None):
         yield
 
 
-def contents(url: str, *, keys: bool = True) -> dict[str, Any]:
+def contents(url: str) -> dict[str, Any]:
     """All that an import leaves, but for numbers that come from sequences."""
     with connect(url, autocommit=True) as connection:
         found: dict[str, Any] = {}
@@ -270,3 +271,80 @@ def test_prices_far_below_all_others_are_refused_alike(
             assert told(done) == told(imported(other, "parquet", place))
         assert sum(done.report.refused.values()) == 1
         assert contents(one) == contents(other)
+
+
+def test_an_offer_that_another_import_makes_meanwhile(
+    database_server: TestServer, tmp_path: Path
+) -> None:
+    """The ids that were set aside are void then."""
+    mine, others = a_history(60), a_history(9)
+    others = [row | {"gpu_raw": "theirs"} for row in others]
+    place, other_place = write("csv", tmp_path / "x", mine), write("csv", tmp_path / "y", others)
+    with database_server.database(migrated=True) as one, database_server.database(
+        migrated=True
+    ) as other:  # fmt: skip
+        index = months.index
+
+        def meanwhile(*arguments: Any) -> None:
+            index(*arguments)
+            with row_by_row():
+                imported(one, "csv", other_place, name="other")
+
+        with mock.patch.object(months, "index", meanwhile):
+            done = told(imported(one, "csv", place))
+        with row_by_row():
+            imported(other, "csv", other_place, name="other")
+            assert done == told(imported(other, "csv", place))
+        for name in ("offers", "spans", "floors", "left"):
+            assert contents(one)[name] == contents(other)[name]
+
+
+def test_a_table_by_columns_takes_what_is_in_no_order(
+    database_server: TestServer, tmp_path: Path
+) -> None:
+    """Everything is odd then, and comes to the same all the same."""
+    place = write("parquet", tmp_path / "x", a_history(80)[::-1])
+    with database_server.database(migrated=True) as one, database_server.database(
+        migrated=True
+    ) as other:  # fmt: skip
+        done = told(imported(one, "parquet", place))
+        with row_by_row():
+            assert done == told(imported(other, "parquet", place))
+        assert contents(one) == contents(other)
+        assert shape(one) == shape(other)
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_the_benchmark_tells_what_an_import_takes(kind: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.importing", "--spans", "20000", "--format", kind],
+        cwd=ROOT, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert re.match(rf"[\d,]+ spans from {kind}; \d+ MB of memory at most", done.stdout)
+    steps = ["bare COPY", "reading and writing", "merging", "the rest",
+             "import but for what follows", "indexes", "floors", "everything"]  # fmt: skip
+    assert [re.split(r"\s{2,}", line)[0] for line in done.stdout.splitlines()[2:]] == steps
+
+
+def test_the_files_of_the_benchmark_are_those_of_an_export(
+    database_server: TestServer, tmp_path: Path
+) -> None:
+    """What was imported of them is exported as the same rows, but for the name of the source."""
+    files = tmp_path / "files"
+    importing_files.write(files, importing_files.histories(3_000))
+    with database_server.database(migrated=True) as url:
+        imported(url, "parquet", files)
+        with connect(url) as connection:
+            parts = exporting.parts(connection, "history", exporting.Wanted(), NOW)
+            exported.write("parquet", HISTORY, parts, str(tmp_path / "again"))
+    before, after = (
+        pyarrow.concat_tables([parquet.read_table(f) for f in sorted(place.rglob("*.parquet"))])
+        for place in (files, tmp_path / "again")
+    )
+    assert before.schema == after.schema
+    same = [c for c in before.column_names if c not in ("source", "open")]
+    assert sorted(map(str, before.select(same).to_pylist())) == sorted(
+        map(str, after.select(same).to_pylist())
+    )

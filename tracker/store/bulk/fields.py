@@ -77,7 +77,7 @@ def numeric(value: Decimal | None) -> bytes:
     more than PostgreSQL keeps."""
     if value is None:
         return NULL
-    whole, _, fraction = f"{abs(value):f}".partition(".")
+    whole, _, fraction = f"{value.copy_abs():f}".partition(".")
     if len(fraction) > _MOST_DIGITS or len(whole) > _MOST_DIGITS:
         raise ValueError("a number of too many digits")
     digits = whole.zfill(-(-len(whole) // 4) * 4) + fraction.ljust(-(-len(fraction) // 4) * 4, "0")
