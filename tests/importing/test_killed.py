@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from benchmarks import importing_files
 from tests.support.pg import TestServer
 from tracker.store.engine import connect
 
@@ -59,12 +61,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def command(url: str, folder: Path, *arguments: str) -> subprocess.Popen[str]:
+def command(
+    url: str, folder: Path, *arguments: str, what: Sequence[str] = ()
+) -> subprocess.Popen[str]:
+    """`gpucost import` of the table, or of *what*."""
+    table = ("csv", str(folder / "big.csv"), "--mapping", str(folder / "mapping.toml"))
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "GPUCOST_DATABASE_URL": url,
                    "PYTHONPATH": str(Path(__file__).resolve().parents[2])}  # fmt: skip
     return subprocess.Popen(
-        [sys.executable, *arguments, "import", "csv", str(folder / "big.csv"),
-         "--mapping", str(folder / "mapping.toml")],
+        [sys.executable, *arguments, "import", *(what or table)],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder,
     )  # fmt: skip
 
@@ -125,3 +130,34 @@ def test_killed_twice_a_million_rows_come_to_the_same(
         assert "1,000,000 rows read, 1,000,000 prices kept" in out
         assert contents(broken) == contents(whole)
         assert contents(whole)[0][0] != 0
+
+
+@pytest.mark.e2e
+def test_an_export_killed_twice_comes_to_the_same(
+    database_server: TestServer, tmp_path: Path
+) -> None:
+    """By columns: month by month, in little memory."""
+    pytest.importorskip("pyarrow")
+    rows = importing_files.write(tmp_path / "history", importing_files.histories(1_000_000))
+    what = ("parquet", str(tmp_path / "history"))
+    with database_server.database(migrated=True) as whole, database_server.database(
+        migrated=True
+    ) as broken:  # fmt: skip
+        process = command(whole, tmp_path, "-c", MEASURED, what=what)
+        out, err = process.communicate(timeout=900)
+        assert process.returncode == 0, err
+        assert int(err.split()[-1]) < MAX_MEMORY_KB
+        assert f"{rows:,} rows read" in out
+        run = ("-c", "from tracker.cli.main import main; main()")
+        for staged_rows in (100_000, 500_000):
+            process = command(broken, tmp_path, *run, what=what)
+            wait_for(broken, process, staged_rows)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            process.communicate()
+            assert contents(broken)[0][0] == 0, "nothing of it is history yet"
+        process = command(broken, tmp_path, *run, what=what)
+        again, err = process.communicate(timeout=900)
+        assert process.returncode == 0, err
+        assert again == out
+        assert contents(broken) == contents(whole)
