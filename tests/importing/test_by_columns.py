@@ -29,7 +29,7 @@ from tracker.collect.importing.run import Outcome
 from tracker.collect.importing.source_table import TableFile
 from tracker.collect.importing.tables import text
 from tracker.report import exported
-from tracker.store import exporting
+from tracker.store import exporting, import_merge
 from tracker.store.bulk import months, staging
 from tracker.store.engine import connect
 from tracker.store.exporting import HISTORY
@@ -252,24 +252,37 @@ def test_what_only_the_general_way_can_do_is_done_by_it(
         assert contents(one)["spans"]
 
 
-def test_prices_far_below_all_others_are_refused_alike(
-    database_server: TestServer, tmp_path: Path
-) -> None:
-    offers = [{"native_id": f"o{n}", "provider": f"seller{n % 5}"} for n in range(10)]
+def doubtful_history() -> list[dict[str, Any]]:
+    """Forty days of ten offers: one has a single price far below all others, another is always
+    cheap now and then, and the spans of a third overlap."""
     rows = []
     for n, day in itertools.product(range(10), range(40)):
-        usd = "0.3" if (n, day) == (3, 7) else "2.5" if n != 4 or day % 5 else "0.2"
-        row = row_of((0, 24 * day, 24, usd if day % 2 else usd + "01", None, {})) | offers[n]
-        rows.append(row)
-    rows.sort(key=lambda row: row["valid_to"])
-    place = write("parquet", tmp_path / "x", rows)
+        usd = "0.3" if n in (3, 6) and day == 7 else "2.5" if n != 4 or day % 5 else "0.2"
+        hours = 36 if n == 6 else 24
+        row = row_of((0, 24 * day, hours, usd if day % 2 else usd + "01", None, {}))
+        rows.append(row | {"native_id": f"o{n}", "provider": f"seller{n % 5}"})
+    return sorted(rows, key=lambda row: row["valid_to"])
+
+
+@pytest.mark.parametrize("killed", [None, "index", "merge"])
+def test_prices_far_below_all_others_are_refused_alike(
+    database_server: TestServer, tmp_path: Path, killed: str | None
+) -> None:
+    place = write("parquet", tmp_path / "x", doubtful_history())
     with database_server.database(migrated=True) as one, database_server.database(
         migrated=True
     ) as other:  # fmt: skip
+        if killed:
+            module = months if killed == "index" else import_merge
+            with mock.patch.object(module, killed, side_effect=InterruptedError), pytest.raises(
+                InterruptedError
+            ):  # fmt: skip
+                imported(one, "parquet", place)
         done = imported(one, "parquet", place)
+        assert done.resumed == bool(killed)
         with row_by_row():
             assert told(done) == told(imported(other, "parquet", place))
-        assert sum(done.report.refused.values()) == 1
+        assert sum(done.report.refused.values()) == 2
         assert contents(one) == contents(other)
 
 

@@ -70,6 +70,7 @@ def stage(
                       counts=report.to_json())  # fmt: skip
     if resumed:  # what was read before counts as well
         _note(weeks, lowest.by_week(connection, run))
+        _note(weeks, imports.lowest_by_week(connection, run))
     return _doubted(known, far_below(weeks))
 
 

@@ -14,7 +14,7 @@ from tracker.store.bulk import NotByColumns, arrow
 from tracker.store.bulk.cells import Cells, coded, constant, whole
 from tracker.store.bulk.unit import Unit
 
-ROWS = 100_000  # of one unit
+ROWS = 60_000  # of one unit
 
 _TIMES = ("valid_from", "valid_to")
 _USD = "price_usd_per_machine_hour"

@@ -116,13 +116,20 @@ def _read_columns(
 ) -> None:  # fmt: skip
     from tracker.collect.importing import by_columns
 
-    if run.position.get("judged") is not True:
-        window = judging.since, judging.until
-        doubted = by_columns.stage(url, connection, run, columns, report, window, progress)
-        if not report.rows:
-            _nothing(0, report, plan)
-        _take_back(connection, run, report, doubted.limits, doubted.numbers)
-    months.index(url, connection, run)
+    if run.position.get("judged") is True:
+        months.index(url, connection, run)
+        return
+    window = judging.since, judging.until
+    doubted = by_columns.stage(url, connection, run, columns, report, window, progress)
+    if not report.rows:
+        _nothing(0, report, plan)
+    if run.position.get("settled") is not True:
+        with connection.transaction(), connection.cursor() as cursor:
+            months.settle(cursor, run)
+            run.position["settled"] = True
+            _note(connection, run, report)
+    months.index(url, connection, run)  # by which the few doubted ones are found
+    _take_back(connection, run, report, doubted.limits, doubted.numbers)
 
 
 def _intake(plan: Plan, judging: Judging, report: Report, **more: Any) -> Intake:
@@ -155,6 +162,11 @@ def _stage(
         progress(done, source.plan.total, unit.label)
     _nothing(done, report, source.plan)
     run.position["read"] = True
+    _note(connection, run, report)
+
+
+def _note(connection: imports.Connection, run: imports.Run, report: Report) -> None:
+    """Keep how far the run is."""
     imports.stage(connection, run, offers=(), prices=(), moments=(), position=run.position,
                   counts=report.to_json())  # fmt: skip
 
@@ -195,5 +207,4 @@ def _take_back(
             sample = f"{row.seller} {row.native_id}: {row.gpu_key}"
             report.drop(FAR_BELOW, row.seller, row.gpu_key, sample, row.rows)
         run.position["judged"] = True
-        imports.stage(connection, run, offers=(), prices=(), moments=(), position=run.position,
-                      counts=report.to_json())  # fmt: skip
+        _note(connection, run, report)

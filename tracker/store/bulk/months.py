@@ -37,9 +37,10 @@ def _month_tables(cursor: Cursor, run: Run) -> dict[str, str]:
 
 
 def settle(cursor: Cursor, run: Run, odd: Sequence[int] = ()) -> None:
-    """Have ``import_merge`` do what cannot simply be added: the offers with the numbers *odd* and
-    those noted as such, in the beginning; those whose stored history reaches into this import, and
-    those that another import has made meanwhile. Their spans are staged as single prices then."""
+    """Have ``import_merge`` do what cannot simply be added: the offers with the numbers *odd*, and
+    those noted as such while reading (the first time); those whose stored history reaches into this
+    import, and those that another import has made meanwhile. Their spans are staged as single
+    prices then."""
     known = _numbers(cursor, f"SELECT n FROM {run.stage}_odd")
     with cursor.copy(f"COPY {run.stage}_odd FROM STDIN") as copy:
         for number in set(odd) - known:
@@ -55,7 +56,9 @@ def settle(cursor: Cursor, run: Run, odd: Sequence[int] = ()) -> None:
     with cursor.copy(f"COPY {run.stage}_odd FROM STDIN") as copy:
         for number in found:
             copy.write_row((number,))
-    moved = found if run.position.get("judged") is True else found | known | set(odd)
+    moved = found | set(odd)
+    if run.position.get("settled") is not True:
+        moved |= known
     if moved:
         _move(cursor, run, moved)
 

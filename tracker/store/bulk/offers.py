@@ -174,7 +174,7 @@ class Offers:
     def _grow(self) -> None:
         size = len(self._rows["ids"])
         if self.count > size:
-            more = max(size, self.count - size)
+            more = max(size // 4, self.count - size)
             for name, rows in self._rows.items():
                 self._rows[name] = np.concatenate((rows, np.zeros(more, rows.dtype)))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tracker.store.bulk.cells import Column, Entry
+from tracker.store.bulk.cells import Column, Entry, Ints
 from tracker.store.bulk.fields import field_of
 from tracker.store.bulk.months import month_tables
 from tracker.store.bulk.offers import ANY_PRICE, HEAD, TAIL, Offers
@@ -47,10 +47,20 @@ def staged_offers(connection: Connection, run: Run) -> Offers:
             )  # fmt: skip
             of = places[np.searchsorted(known.ids[places], ids)]
             np.maximum.at(known.until, of, ends + PG_EPOCH_MICROS)
-            per_gpu = micro_usd * known.parts[of] // known.counts[of]
-            np.minimum.at(known.lowest, of, per_gpu)
+            _lower(found, of, micro_usd)
+        numbers, micro_usd = read_columns(
+            connection,
+            f"SELECT n, min(price_micro_usd) FROM {run.stage}_price GROUP BY n",
+            {}, 2, times=(),
+        )  # fmt: skip
+        _lower(found, numbers - 1, micro_usd)
         known.price[:] = ANY_PRICE
     return found
+
+
+def _lower(found: Offers, of: Ints, micro_usd: Ints) -> None:
+    known = found.known
+    np.minimum.at(known.lowest, of, micro_usd * known.parts[of] // known.counts[of])
 
 
 def _read_offers(connection: Connection, run: Run, found: Offers) -> None:
