@@ -55,6 +55,7 @@ bench: $(VENV)/.bench ## ratios against named yardsticks, and how right estimate
 	@$(BIN)/python -m benchmarks.ingest
 	@$(BIN)/python -m benchmarks.poll_all
 	@$(BIN)/python -m benchmarks.history --scale 0.3
+	@$(BIN)/python -m benchmarks.importing --spans 300000
 	@$(BIN)/python -m benchmarks.cli
 	@$(BIN)/python -m benchmarks.web
 	@$(BIN)/python -m benchmarks.estimate

@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks import importing_files
-from tests.importing.worlds import NOW, imported
+from tests.importing.worlds import NOW, dry, imported
 from tests.support.pg import TestServer
 from tracker.collect.importing import own_columns
 from tracker.collect.importing.own import guarded
@@ -192,8 +192,10 @@ def test_columns_and_rows_come_to_the_same(
     ) as other, mock.patch.object(own_columns, "ROWS", unit):  # fmt: skip
         for rows in files:
             place = write(kind, tmp_path / f"{next(_names)}", [row_of(price) for price in rows])
+            before = dry(kind, place, since=since).report
             done = told(imported(one, kind, place, since=since))
             with row_by_row():
+                assert before == dry(kind, place, since=since).report
                 assert done == told(imported(other, kind, place, since=since))
         assert contents(one) == contents(other)
         assert shape(one) == shape(other)
@@ -278,9 +280,11 @@ def test_prices_far_below_all_others_are_refused_alike(
                 InterruptedError
             ):  # fmt: skip
                 imported(one, "parquet", place)
+        before = dry("parquet", place).report
         done = imported(one, "parquet", place)
         assert done.resumed == bool(killed)
         with row_by_row():
+            assert before == dry("parquet", place).report
             assert told(done) == told(imported(other, "parquet", place))
         assert sum(done.report.refused.values()) == 2
         assert contents(one) == contents(other)

@@ -74,6 +74,17 @@ def stage(
     return _doubted(known, far_below(weeks))
 
 
+def dry(columns: Columns, window: Window, progress: Progress) -> Report | None:
+    """What becomes of the rows, without a database. None: it takes the way row by row to tell."""
+    report, weeks = Report(), defaultdict[Week, dict[str, int]](dict)
+    judge = staging.Judge(readers(), *window)
+    try:
+        _read(judge, imports.Run(0, 0), columns, report, weeks, progress)
+    except NotByColumns:
+        return None
+    return None if _doubted(judge.offers, far_below(weeks)).numbers else report
+
+
 def _doubted(known: Offers, limits: Mapping[tuple[Week, str], int]) -> Doubted:
     highest: dict[tuple[str, str], int] = {}
     for (week, seller), limit in limits.items():

@@ -46,6 +46,9 @@ class Judging:
 
 def dry_run(source: Source, judging: Judging, progress: Progress) -> Outcome:
     """Read and judge everything, and write nothing. Raises ImportFailed."""
+    told = _dry_by_columns(source, judging, progress)
+    if told is not None:
+        return Outcome(told)
     report = Report()
     intake = _intake(source.plan, judging, report)
     if not source.plan.listings:
@@ -60,6 +63,18 @@ def dry_run(source: Source, judging: Judging, progress: Progress) -> Outcome:
     _nothing(done, report, source.plan)
     intake.doubt()
     return Outcome(report)
+
+
+def _dry_by_columns(source: Source, judging: Judging, progress: Progress) -> Report | None:
+    columns = source.by_columns if isinstance(source, TableFile) else None
+    if columns is None:
+        return None
+    from tracker.collect.importing import by_columns
+
+    report = by_columns.dry(columns, (judging.since, judging.until), progress)
+    if report is not None and not report.rows:
+        _nothing(0, report, source.plan)
+    return report
 
 
 def run_import(url: str, source: Source, judging: Judging, progress: Progress) -> Outcome:

@@ -126,6 +126,28 @@ class Stager:
         self._fresh, self._touched, self._rows = set(), set(), 0
 
 
+class Judge(Stager):
+    """Judges units as a Stager does, and keeps nothing."""
+
+    def __init__(
+        self, readers: Mapping[str, Reader], since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> None:  # fmt: skip
+        self.offers = offers.Offers()
+        self._readers, self._window = readers, (since, until)
+        self._months = {}
+
+    def _add(
+        self, new: Unit, columns: Mapping[str, Column], keys: NDArray[np.uint64], rows: Ints
+    ) -> Ints:
+        told = (columns[name].at(rows, lambda e: e.value) for name in ("source", "provider"))
+        slugs = {slug: 0 for column in told for slug in column}
+        return self.offers.add(keys, np.zeros(len(rows), dtype=np.int64), slugs, columns, rows)
+
+    def _write(self, new: Unit, columns: Mapping[str, Column], judged: Judged) -> None:
+        """Nothing."""
+
+
 def _first_of(keys: NDArray[np.uint64]) -> tuple[Ints, Ints]:
     """The places at which each key comes first, in order, and of each key its number there."""
     _, once, again = np.unique(keys, axis=0, return_index=True, return_inverse=True)
