@@ -167,6 +167,22 @@ main.main()
     assert tuple(map(int, _run(code).split())) == memory.THRESHOLDS
 
 
+@pytest.mark.parametrize("command", ["serve", "mcp"])
+def test_others_that_stay_do_so_too(command: str) -> None:
+    code = f"""
+import asyncio, gc, sys
+from tracker.cli import main
+def run(work, **options):
+    work.close()
+    print(*gc.get_threshold())
+    sys.stdout.flush()
+asyncio.run = run
+sys.argv = ["gpucost", "{command}"]
+main.main()
+"""
+    assert tuple(map(int, _run(code).split())) == memory.THRESHOLDS
+
+
 def _run(code: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True

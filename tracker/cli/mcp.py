@@ -21,6 +21,7 @@ def mcp(obj: dict[str, Any]) -> None:
     import asyncio
 
     from tracker.app.answers import Answers
+    from tracker.daemon.memory import settle
     from tracker.telemetry import setup_logging
 
     try:
@@ -32,6 +33,7 @@ def mcp(obj: dict[str, Any]) -> None:
             EXIT_USAGE,
             "the protocol's library is not installed: pip install '.[mcp]' in gpucost's checkout",
         ) from None
+    settle()
     app = App(obj["config"])
     setup_logging("warning", app.settings.log_format, redactor=app.redactor)
     asyncio.run(serve_stdio(Answers(app)))

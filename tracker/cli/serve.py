@@ -52,9 +52,11 @@ def serve(obj: dict[str, Any], /, **options: Any) -> None:
     It polls nobody: that is what gpucost daemon does, which serves the same. It listens on this
     machine alone unless --host says otherwise, and then asks for a token.
     """
+    from tracker.daemon.memory import settle
     from tracker.telemetry import setup_logging
     from tracker.web.server import CannotListen
 
+    settle()
     app = App(obj["config"])
     access = _access(app, options)
     setup_logging("info", app.settings.log_format, redactor=app.redactor)
