@@ -17,6 +17,7 @@ from tracker.domain.gpu import Catalogue
 from tracker.domain.quality import Rules
 from tracker.store import import_merge, imports
 from tracker.store.bulk import NotByColumns, months
+from tracker.store.bulk.memory import give_back
 from tracker.store.engine import connect, translated
 
 Progress = Callable[[int, int | None, str], None]  # units done, of how many, the last one's name
@@ -136,6 +137,7 @@ def _read_columns(
         return
     window = judging.since, judging.until
     doubted = by_columns.stage(url, connection, run, columns, report, window, progress)
+    give_back()
     if not report.rows:
         _nothing(0, report, plan)
     if run.position.get("settled") is not True:

@@ -24,7 +24,7 @@ Flags = NDArray[np.bool_]
 Parse = Callable[[str], Any]
 
 WRONG = (ValueError, ArithmeticError, KeyError, TypeError)  # of a cell that cannot be read
-_CACHED = 50_000  # texts of one column
+_CACHED = 20_000  # texts of one column
 _BITS = 62
 
 
