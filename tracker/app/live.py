@@ -6,10 +6,10 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tracker.app.market import Market
 from tracker.app.root import App, NothingRecorded
@@ -82,6 +82,19 @@ def _works(connection: psycopg.Connection[Any]) -> bool:
     return row is not None and row[0] == migrate.head()
 
 
+class _Later:
+    """Stands for a connection that is opened when it is first used: few questions need one."""
+
+    def __init__(self, opened: Callable[[], psycopg.Connection[Any]]) -> None:
+        self._open = opened
+        self._connection: psycopg.Connection[Any] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if self._connection is None:
+            self._connection = self._open()
+        return getattr(self._connection, name)
+
+
 class LiveApp(App):
     """An App on a database that somebody else keeps running; its methods may be called from
     several threads. *url* is asked whenever a connection is opened; it may raise StoreError."""
@@ -98,12 +111,43 @@ class LiveApp(App):
         self._idle = _Idle()
         self.market = Market()
         # What the snapshots that are open see, once it was asked for.
-        self._seen: dict[psycopg.Connection[Any], AtHand | None] = {}
+        self._seen: dict[object, AtHand | None] = {}
+        self._content = threading.local()
+
+    @contextmanager
+    def content_with(self, since: float) -> Iterator[None]:
+        """See App."""
+        self._content.since = since
+        try:
+            yield
+        finally:
+            del self._content.since
 
     @contextmanager
     def reading(self) -> Iterator[psycopg.Connection[Any]]:
         """See App; a statement takes TIMEOUT_S at most. The connection is at a new snapshot: one
-        that was used a moment ago, or a new one."""
+        that was used a moment ago, or a new one. Who is content with what is at hand has one that
+        is opened when it is used."""
+        found, since = self.market.at_hand, getattr(self._content, "since", None)
+        if since is None or found is None or found.since < since:
+            with self._opened() as connection, self._seeing(connection, None):
+                yield connection
+            return
+        with ExitStack() as stack:
+            later = _Later(lambda: stack.enter_context(self._opened()))
+            with self._seeing(later, found):
+                yield cast("psycopg.Connection[Any]", later)
+
+    @contextmanager
+    def _seeing(self, connection: object, found: AtHand | None) -> Iterator[None]:
+        self._seen[connection] = found
+        try:
+            yield
+        finally:
+            del self._seen[connection]
+
+    @contextmanager
+    def _opened(self) -> Iterator[psycopg.Connection[Any]]:
         from tracker.store.engine import connect, translated
 
         url = self._url()
@@ -112,7 +156,6 @@ class LiveApp(App):
             new = connection is None
             if connection is None:
                 connection = connect(url, statement_timeout_s=TIMEOUT_S, read_only=True)
-            self._seen[connection] = None
             try:
                 if new:
                     self._check_revision(connection)
@@ -120,8 +163,6 @@ class LiveApp(App):
             except BaseException:
                 connection.close()
                 raise
-            finally:
-                del self._seen[connection]
             self._idle.put(url, connection)
 
     def _check_revision(self, connection: psycopg.Connection[Any]) -> None:
@@ -138,11 +179,17 @@ class LiveApp(App):
         yield self._url()
 
     def mark(self) -> Mark:
-        """The state of the database. Raises StoreError and NothingRecorded."""
+        """The state of the database. Raises StoreError and NothingRecorded.
+
+        What is at hand of an earlier one is brought up to it.
+        """
         from tracker.store import marks
 
-        with self.reading() as connection:
-            return marks.read(connection)
+        with self._opened() as connection:
+            found = marks.read(connection)
+            if self.market.at_hand is not None:  # not behind those who ask
+                self.market.at(connection, found)
+            return found
 
     def ask(
         self,

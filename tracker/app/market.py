@@ -8,6 +8,7 @@ its source are read again, and no others. What a set of filters leaves is kept t
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,16 +30,20 @@ if TYPE_CHECKING:
     from tracker.store.marks import Mark
     from tracker.store.reads import StoredOffer
 
-MOST_PREPARED = 400_000  # offers in all selections that are kept, about 100 bytes each
+# Of all selections that are kept: how many, and what they hold in offers of about 100 bytes each.
+MOST_SELECTIONS, MOST_PREPARED = 500, 400_000
+_EMPTY = 40  # what one that has no offers takes, in offers
 
 
 class AtHand(NamedTuple):
     """What is known of one state of the database; the last three are added to when asked for.
 
+    ``since``: when it was last seen to be the state (``time.monotonic``, before it was read).
     ``measured`` by name of job; ``discounts``, none or once: those in force at a moment or later;
     ``checked``: names of providers and tiers that there are.
     """
 
+    since: float
     mark: Mark
     stock: Stock
     measured: dict[str, list[Measurement]]
@@ -55,18 +60,37 @@ class Market:
         self._reading = threading.Lock()
         self._known = KnownWays()
         self._prepared: OrderedDict[tuple[object, ...], Prepared] = OrderedDict()
+        self._weights: dict[tuple[object, ...], int] = {}  # of each of them, in offers
+        self._weight = 0  # of all
         self._keeping = threading.Lock()
 
-    def at(self, connection: psycopg.Connection[Any]) -> AtHand:
-        """The state that *connection* sees, read as far as it has changed. Raises StoreError."""
-        mark = marks.read(connection)
+    @property
+    def at_hand(self) -> AtHand | None:
+        """What was read last, if anything was."""
+        return self._at_hand
+
+    def at(self, connection: psycopg.Connection[Any], mark: Mark | None = None) -> AtHand:
+        """The state that *connection* sees, read as far as it has changed; *mark*, if it is known.
+        Raises StoreError."""
+        since = time.monotonic()
+        mark = mark or marks.read(connection)
         with self._reading:  # one reads, and the others have it from that one
             found = self._at_hand
-            if found is None or found.mark != mark:
-                before = None if found is None or found.mark.offers != mark.offers else found.stock
-                stock = before or self._read(connection, found and found.stock)
-                found = self._at_hand = AtHand(mark, stock, {}, [], set())
-            return found
+            if found is not None and found.mark == mark:
+                found = self._at_hand = found._replace(since=max(since, found.since))
+                return found
+            before = None if found is None else found.stock
+            if before is None or found is None or found.mark.offers != mark.offers:
+                stock = self._read(connection, before)
+            else:
+                stock = before
+            found = self._at_hand = AtHand(since, mark, stock, {}, [], set())
+        if stock is not before:
+            with self._keeping:
+                prepared = list(self._prepared.values())
+            for one in prepared:
+                one.forget(stock)
+        return found
 
     def _read(self, connection: psycopg.Connection[Any], before: Stock | None) -> Stock:
         known = {} if before is None else before.sources
@@ -85,12 +109,7 @@ class Market:
             told[offer.source].append(offer)
         for name in missing:
             self._stamps[name] = Stamp.of(name, told[name], found)
-        stock = Stock(kept | {name: OfSource(told[name]) for name in missing})
-        with self._keeping:
-            prepared = list(self._prepared.values())
-        for one in prepared:
-            one.forget(stock)
-        return stock
+        return Stock(kept | {name: OfSource(told[name]) for name in missing})
 
     def view(self, stock: Stock, filters: Filters, gpu_keys: Collection[str] | None) -> View:
         """What *filters* may leave of the offers of *gpu_keys* (None: of all GPUs)."""
@@ -103,6 +122,18 @@ class Market:
                 self._prepared.move_to_end(key)
         view = prepared.at(stock)
         with self._keeping:
-            while sum(map(len, self._prepared.values())) > MOST_PREPARED:
-                self._prepared.popitem(last=False)
+            if self._prepared.get(key) is prepared:
+                self._weigh(key, len(view.offers))
         return view
+
+    def _weigh(self, key: tuple[object, ...], offers: int) -> None:
+        """Note what the selection of *key* takes, and let go of those asked for longest ago."""
+        before = self._weights.get(key)
+        if before is None:  # its name is measured once
+            before = 0
+            offers += 0
+        self._weights[key] = weight = _EMPTY + offers
+        self._weight += weight - before
+        while len(self._prepared) > MOST_SELECTIONS or self._weight > MOST_PREPARED:
+            dropped, _ = self._prepared.popitem(last=False)
+            self._weight -= self._weights.pop(dropped, 0)

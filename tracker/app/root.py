@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -193,6 +193,11 @@ class App:
                 raise NothingRecorded
             migrate.check_revision(revision)
             yield connection
+
+    def content_with(self, since: float) -> AbstractContextManager[None]:
+        """While it is entered, what this thread asks may be answered by what was read at *since*
+        (``time.monotonic``) or later, where an App keeps such."""
+        return nullcontext()
 
     # -- jobs ----------------------------------------------------------------------------------
 

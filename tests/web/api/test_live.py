@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+import time
+from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +19,7 @@ from tracker.app.answers import Answers, Question
 from tracker.app.live import LiveApp
 from tracker.store.engine import connect
 from tracker.store.errors import StoreError
+from tracker.web.api.app import MARK_HOLDS_S, Service
 
 
 def _app(url: str, folder: Path) -> LiveApp:
@@ -75,3 +81,73 @@ def test_selections_are_kept_within_their_bound(
         before = list(kept.values())
         ask(region=["r7"], disk=0, setup=1)  # another job
         assert list(kept.values()) == before, "another job needs no other selection"
+
+
+def test_who_is_content_with_what_is_at_hand_asks_no_database(
+    database_url: str, tmp_path: Path
+) -> None:
+    reachable = [True]
+
+    def url() -> str:
+        if not reachable[0]:
+            raise StoreError("nobody asks")
+        return database_url
+
+    env = {"GPUCOST_DATABASE_URL": database_url, "GPUCOST_DATA_DIR": str(tmp_path)}
+    app = LiveApp(url, None, env)
+
+    def price() -> Decimal:
+        question = Question.of("cheapest", job="bert-large", provider=["acme"])
+        return Answers(app).cheapest(question).rows[0].bill.price.usd
+
+    record(database_url, polled("acme", [make_offer("a", "2")], 9))
+    before = time.monotonic()
+    with app.content_with(before):
+        assert price() == 2, "nothing is at hand yet"
+        reachable[0] = False
+        assert price() == 2
+    with pytest.raises(StoreError):
+        price()
+    reachable[0] = True
+    record(database_url, polled("acme", [make_offer("a", "3")], 8))
+    with app.content_with(before):
+        assert price() == 2
+    with app.content_with(time.monotonic()):
+        assert price() == 3, "what is at hand is older"
+    record(database_url, polled("acme", [make_offer("a", "4")], 7))
+    since = time.monotonic()
+    app.mark()  # has what is at hand brought up to it
+    assert app.market.at_hand is not None
+    assert app.market.at_hand.since >= since
+    with app.content_with(since):
+        assert price() == 4
+
+
+def test_the_state_is_read_again_before_it_is_too_old() -> None:
+    begun, release, reads = threading.Event(), threading.Event(), []
+
+    class Slowly:
+        """The second reading takes for as long as the test wants."""
+
+        def mark(self) -> int:
+            reads.append(len(reads))
+            if reads[-1]:
+                begun.set()
+                release.wait(30)
+            return reads[-1]
+
+    async def ask() -> None:
+        service = Service(lambda: SimpleNamespace(app=Slowly()))  # type: ignore[arg-type,return-value]
+        assert await service.mark() == 0
+        assert service._marked is not None
+        service._marked = service._marked[0] - MARK_HOLDS_S * 0.7, 0
+        assert await asyncio.wait_for(service.mark(), 5) == 0, "while another one is read"
+        assert await asyncio.to_thread(begun.wait, 30)
+        service._marked = service._marked[0] - MARK_HOLDS_S, 0
+        waiting = asyncio.ensure_future(service.mark())
+        await asyncio.sleep(0.05)
+        assert not waiting.done(), "it is too old"
+        release.set()
+        assert await waiting == 1
+
+    asyncio.run(ask())

@@ -164,9 +164,7 @@ def test_machines_of_ones_own_are_among_the_answers_of_a_server(
     database_server: TestServer, tmp_path: Path
 ) -> None:
     config = tmp_path / "gpucost.toml"
-    config.write_text(
-        "[[own]]\nname = 'rig'\ngpu = 'RTX4090-24GB'\nusd_per_kwh = 0.3\n"
-    )
+    config.write_text("[[own]]\nname = 'rig'\ngpu = 'RTX4090-24GB'\nusd_per_kwh = 0.3\n")
     with database_server.database(migrated=True) as url:
         engine = make_engine(url)
         try:

@@ -74,13 +74,18 @@ class Service:
             self._waiting -= 1
 
     async def mark(self) -> Hashable:
-        """The state of the database, not older than MARK_HOLDS_S; one reads it for all who ask."""
-        if self._marked is None or time.monotonic() - self._marked[0] > MARK_HOLDS_S:
-            if self._marking is None:
-                self._marking = asyncio.ensure_future(self._read_mark())
-                self._marking.add_done_callback(self._mark_is_read)
-            return await asyncio.shield(self._marking)
-        return self._marked[1]
+        """The state of the database, not older than MARK_HOLDS_S; one reads it for all who ask.
+
+        It is read again before it is too old, so that nobody waits while many ask.
+        """
+        age = MARK_HOLDS_S if self._marked is None else time.monotonic() - self._marked[0]
+        if age >= MARK_HOLDS_S / 2 and self._marking is None:
+            self._marking = asyncio.ensure_future(self._read_mark())
+            self._marking.add_done_callback(self._mark_is_read)
+        if self._marked is not None and age < MARK_HOLDS_S:
+            return self._marked[1]
+        assert self._marking is not None  # noqa: S101 - begun above, or under way
+        return await asyncio.shield(self._marking)
 
     async def _read_mark(self) -> Hashable:
         reading = getattr(self.answers().app, "mark", None)
@@ -107,9 +112,12 @@ class Service:
         answers = self.answers()
         question = Question.parsed(name, asked, self.utc_now())
         key = (answers, name, tuple(asked), form, offset)
+        mark = await self.mark()
+        since = time.monotonic() if self._marked is None else self._marked[0]
 
         def make() -> tuple[bytes, dict[str, str]]:
-            view = VIEWS[name](answers, question, offset)
+            with answers.app.content_with(since):
+                view = VIEWS[name](answers, question, offset)
             following = None
             if view.more:
                 step = question.values["top"]
@@ -119,7 +127,7 @@ class Service:
                 headers["link"] = f'<{following}>; rel="next"'
             return body(view, form, following), headers
 
-        kept = await self.keeper.answer(key, await self.mark(), lambda: self.work(make))
+        kept = await self.keeper.answer(key, mark, lambda: self.work(make))
         return _found(kept, form, request)
 
 
