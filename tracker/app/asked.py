@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MARKETS = ("on_demand", "spot", "reserved", "monthly", "capacity_block", "any")
 MAX_TEXT = 2000  # characters of one parameter
-MAX_ITEMS = 100  # of one list
+MAX_ITEMS, MAX_WORD = 100, 100  # of one list, and characters of each
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d|w)", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _BILLION = Decimal(10) ** 9
@@ -63,6 +63,8 @@ def words(value: str) -> tuple[str, ...]:
     parts = tuple(part.strip() for part in value.split(",") if part.strip())
     if not parts:
         raise ValueError("is empty")
+    if any(len(part) > MAX_WORD for part in parts):
+        raise ValueError(f"names something of more than {MAX_WORD} characters")
     return parts
 
 

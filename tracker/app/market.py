@@ -13,6 +13,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tracker.app.weight import text_in
 from tracker.report.prepared import Prepared, View
 from tracker.report.runs import KnownWays
 from tracker.report.stock import OfSource, Stock
@@ -128,12 +129,11 @@ class Market:
 
     def _weigh(self, key: tuple[object, ...], offers: int) -> None:
         """Note what the selection of *key* takes, and let go of those asked for longest ago."""
-        before = self._weights.get(key)
-        if before is None:  # its name is measured once
-            before = 0
-            offers += 0
-        self._weights[key] = weight = _EMPTY + offers
-        self._weight += weight - before
-        while len(self._prepared) > MOST_SELECTIONS or self._weight > MOST_PREPARED:
+        weight = _EMPTY + offers + text_in(key) // 100
+        self._weight += weight - self._weights.get(key, 0)
+        self._weights[key] = weight
+        while self._prepared and (
+            len(self._prepared) > MOST_SELECTIONS or self._weight > MOST_PREPARED
+        ):
             dropped, _ = self._prepared.popitem(last=False)
             self._weight -= self._weights.pop(dropped, 0)

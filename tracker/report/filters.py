@@ -19,7 +19,7 @@ from tracker.domain.gpu import Catalogue
 from tracker.domain.kind import Kind as RentedKind
 from tracker.domain.kind import kind_of
 from tracker.domain.mig import part_of
-from tracker.domain.place import is_in
+from tracker.domain.place import within
 from tracker.store.reads import Kind, Shelf, StoredOffer
 
 # Ranked unless the user names markets: what one gets for sure once it is rented. Interruptible
@@ -317,11 +317,12 @@ def _tier(f: Filters) -> KindCheck:
 def _place(f: Filters) -> list[Check]:
     checks: list[Check] = []
     if f.regions:
+        inside = within(f.regions)
 
         def region(o: StoredOffer) -> str | None:
             if o.region is None:
                 return "with region not stated"
-            return None if is_in(o.region, f.regions) else "in other regions"
+            return None if inside(o.region) else "in other regions"
 
         checks.append(region)
     if f.countries:

@@ -65,6 +65,7 @@ def problem(got: httpx.Response, status: int, kind: str) -> dict[str, Any]:
         ("history?job=bert-large&since=1y&bucket=5m", 400, "bad-question", "points"),
         ("history?job=bert-large&tz=Mars", 400, "bad-question", "time zone"),
         ("compare?job=bert-large&left=H100&right=H100", 400, "bad-question", "the same GPU"),
+        ("offers?region=" + "x*" * 51, 400, "bad-question", "more than 100 characters"),
         ("providers?offset=1", 400, "bad-question", "one page"),
         ("jobs/nothing", 404, "no-such-job", "no job"),
         ("nothing", 404, "not-found", "/api/docs"),

@@ -74,6 +74,7 @@ def test_selections_are_kept_within_their_bound(
             return answers.cheapest(Question.of("cheapest", job="bert-large", **given)).rows[0]
 
         monkeypatch.setattr(market, "MOST_PREPARED", 20)
+        monkeypatch.setattr(market, "_EMPTY", 0)
         for number in range(8):
             ask(region=[f"r{number}"])
         kept = app.market._prepared
@@ -81,6 +82,23 @@ def test_selections_are_kept_within_their_bound(
         before = list(kept.values())
         ask(region=["r7"], disk=0, setup=1)  # another job
         assert list(kept.values()) == before, "another job needs no other selection"
+
+
+def test_selections_that_leave_nothing_are_bounded_too(
+    database_server: TestServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(market, "MOST_SELECTIONS", 7)
+    with filled(database_server, polled("acme", [make_offer("a", "1.5")])) as url:
+        app = _app(url, tmp_path)
+        for number in range(1, 30):
+            Answers(app).offers(Question.of("offers", gpu=["A100"], min_vcpus=number))
+            assert len(app.market._prepared) == len(app.market._weights) <= 7
+        assert app.market._weight == sum(app.market._weights.values())
+        monkeypatch.setattr(market, "MOST_PREPARED", 4 * market._EMPTY)
+        for number in range(1, 30):
+            given = {"region": [f"{n}{number}".ljust(99, "x") for n in range(18)]}
+            Answers(app).offers(Question.of("offers", gpu=["A100"], **given))
+            assert len(app.market._prepared) <= 2, "the texts of a question weigh something"
 
 
 def test_who_is_content_with_what_is_at_hand_asks_no_database(

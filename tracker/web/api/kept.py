@@ -12,8 +12,12 @@ from collections.abc import Awaitable, Callable, Hashable
 from hashlib import sha256
 from typing import NamedTuple
 
+from tracker.app.weight import text_in
+
 HOLDS_S = 30.0
-MOST_BYTES = 32 * 2**20
+MOST_BYTES = 32 * 2**20  # of questions and answers together
+MOST_ANSWERS = 4096
+_OBJECTS = 1024  # what an answer takes beside its texts
 
 
 class Kept(NamedTuple):
@@ -24,6 +28,7 @@ class Kept(NamedTuple):
     headers: dict[str, str]
     until: float
     mark: Hashable
+    weight: int  # bytes, those of its question among them
 
 
 class Keeper:
@@ -36,6 +41,7 @@ class Keeper:
         self._holds_s, self._most, self._clock = holds_s, most_bytes, clock
         self._kept: OrderedDict[Hashable, Kept] = OrderedDict()
         self._bytes = 0
+        self._swept = clock()
         self._making: dict[Hashable, asyncio.Future[Kept]] = {}
 
     async def answer(
@@ -65,10 +71,10 @@ class Keeper:
                 future.exception()  # looked at: nobody may be waiting
             raise
         else:
-            kept = Kept(
-                body, f'"{sha256(body).hexdigest()[:32]}"', headers, self._clock() + self._holds_s,
-                mark,
-            )  # fmt: skip
+            weight = len(body) + text_in((key, *headers.items())) + _OBJECTS
+            until = self._clock() + self._holds_s
+            tag = f'"{sha256(body).hexdigest()[:32]}"'
+            kept = Kept(body, tag, headers, until, mark, weight)
             self._keep(key, kept)
             future.set_result(kept)
             return kept
@@ -76,12 +82,24 @@ class Keeper:
             del self._making[key, mark]
 
     def _keep(self, key: Hashable, kept: Kept) -> None:
-        before = self._kept.pop(key, None)
-        self._bytes -= len(before.body) if before else 0
+        self._sweep()
+        if key in self._kept:
+            self._drop(key)
         if len(kept.body) > self._most // 4:
             return
         self._kept[key] = kept
-        self._bytes += len(kept.body)
-        while self._bytes > self._most:
-            _, dropped = self._kept.popitem(last=False)
-            self._bytes -= len(dropped.body)
+        self._bytes += kept.weight
+        while self._kept and (self._bytes > self._most or len(self._kept) > MOST_ANSWERS):
+            self._drop(next(iter(self._kept)))
+
+    def _drop(self, key: Hashable) -> None:
+        self._bytes -= self._kept.pop(key).weight
+
+    def _sweep(self) -> None:
+        """Now and then, let go of what does not hold any more."""
+        now = self._clock()
+        if now - self._swept < self._holds_s:
+            return
+        self._swept = now
+        for key in [key for key, kept in self._kept.items() if kept.until <= now]:
+            self._drop(key)
