@@ -174,6 +174,46 @@ def test_pages_follow_one_another(market: tuple[str, Client]) -> None:
     assert [row["rank"] for row in ranked["rows"] + second["rows"]] == [1, 2, 3, 4]
 
 
+CSV = "text/csv"
+NDJSON = "application/x-ndjson"
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "ndjson"])
+def test_the_next_page_of_a_file_is_one_too(market: tuple[str, Client], form: str) -> None:
+    _, asking = market
+    first = asking.ask(f"/api/v1/offers.{form}?market=any&tier=any&top=2")
+    following = first.links["next"]["url"]
+    assert following.startswith(f"/api/v1/offers.{form}?")
+    second = asking.ask(following)
+    assert second.status_code == 200, second.text
+    assert second.headers["content-type"] == first.headers["content-type"]
+    assert second.text != first.text
+
+
+@pytest.mark.parametrize(
+    ("path", "accept", "same"),
+    [
+        ("/api/v1/offers.csv?top=3", "*/*", "offers.csv?top=3&offset=3"),
+        ("/api/v1/offers?top=3&format=csv", "*/*", "offers?top=3&format=csv&offset=3"),
+        ("/api/v1/offers?top=3", CSV, "offers?top=3&offset=3"),
+        ("/api/v1/offers?format=ndjson&top=3", "*/*", "offers?top=3&format=ndjson&offset=3"),
+        ("/api/v1/offers?top=3", NDJSON, "offers?top=3&offset=3"),
+        ("/api/v1/offers?top=3&format=ndjson", CSV, "offers?top=3&format=ndjson&offset=3"),
+    ],
+)
+def test_a_page_leads_on_at_its_own_address_whoever_asked_before(
+    market: tuple[str, Client], path: str, accept: str, same: str
+) -> None:
+    _, asking = market
+    others = [("offers.csv?top=3", "*/*"), ("offers?top=3&format=csv", "*/*"),
+              ("offers?top=3", CSV), ("offers?top=3", NDJSON), ("offers.ndjson?top=3", "*/*"),
+              ("offers?top=3&format=ndjson", "*/*")]  # fmt: skip
+    for other, kind in others:
+        asking.ask(f"/api/v1/{other}", headers={"accept": kind})
+    found = asking.ask(path, headers={"accept": accept})
+    assert found.links["next"]["url"] == f"/api/v1/{same}"
+
+
 def test_an_answer_that_is_known_is_not_sent_again(market: tuple[str, Client]) -> None:
     _, asking = market
     first = asking.ask("/api/v1/jobs")

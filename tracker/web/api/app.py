@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import anyio
@@ -103,15 +103,21 @@ class Service:
             done.exception()  # looked at: whoever asked may have gone
 
     async def answer(
-        self, name: str, given: Iterable[tuple[str, str]], request: Request
-    ) -> Response:
-        """The answer to a question whose parameters are *given*."""
+        self, name: str, given: Iterable[tuple[str, str]], request: Request,
+        form: str | None = None,
+    ) -> Response:  # fmt: skip
+        """The answer to a question whose parameters are *given*; *form*: what its address names."""
         own, asked = _split(given)
-        form = _format(own.get("format"), request.headers.get("accept", ""))
+        if form is None:
+            form = _format(own.get("format"), request.headers.get("accept", ""))
+        elif "format" in own:
+            raise BadQuestion("format", "the address names a format already")
         offset = _offset(own.get("offset"), name)
         answers = self.answers()
         question = Question.parsed(name, asked, self.utc_now())
-        key = (answers, name, tuple(asked), form, offset)
+        spelt = [*asked, *([("format", form)] if "format" in own else [])]
+        address = _Address(f"{request.scope.get('root_path', '')}{_path(request)}", tuple(spelt))
+        key = (answers, name, address, form, offset)  # the next page is at the same address
         mark = await self.mark()
         since = time.monotonic() if self._marked is None else self._marked[0]
 
@@ -120,8 +126,7 @@ class Service:
                 view = VIEWS[name](answers, question, offset)
             following = None
             if view.more:
-                step = question.values["top"]
-                following = _address(request, asked, form, own, offset + step)
+                following = address.of_page(offset + question.values["top"])
             headers = {"x-gpucost-left-out": _HEADER_CHARS.sub("?", view.footer)[:1000]}
             if following is not None:
                 headers["link"] = f'<{following}>; rel="next"'
@@ -179,14 +184,17 @@ def _offset(text: str | None, name: str) -> int:
         raise BadQuestion("offset", str(error)) from None
 
 
-def _address(
-    request: Request, asked: list[tuple[str, str]], form: str, own: Mapping[str, str], offset: int
-) -> str | None:
-    """Where the answer goes on, from the root of this server; None: no further than that."""
-    if offset > MAX_OFFSET:
-        return None
-    pairs = [*asked, *([("format", form)] if "format" in own else []), ("offset", str(offset))]
-    return f"{request.scope.get('root_path', '')}{_path(request)}?{urlencode(pairs)}"
+class _Address(NamedTuple):
+    """Where something is asked, from the root of this server: with the parameters as spelt."""
+
+    path: str
+    spelt: tuple[tuple[str, str], ...]
+
+    def of_page(self, offset: int) -> str | None:
+        """Where the answer goes on; None: no further than that."""
+        if offset > MAX_OFFSET:
+            return None
+        return f"{self.path}?{urlencode([*self.spelt, ('offset', str(offset))])}"
 
 
 def _path(request: Request) -> str:
@@ -270,10 +278,7 @@ def _add_question(router: APIRouter, service: Service, name: str) -> None:
 
     def in_format(form: str) -> Callable[[Request], Any]:
         async def ask_so(request: Request) -> Response:
-            given = request.query_params.multi_items()
-            if any(key == "format" for key, _ in given):
-                raise BadQuestion("format", "the address names a format already")
-            return await service.answer(name, [*given, ("format", form)], request)
+            return await service.answer(name, request.query_params.multi_items(), request, form)
 
         return ask_so
 
