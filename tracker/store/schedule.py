@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
-from sqlalchemy import Engine
 
 from tracker.store.engine import transaction
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine  # read-only commands import this module, and have no use for it
 
 Cursor = psycopg.Cursor[Any]
 
