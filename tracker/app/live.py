@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tracker.app.market import Market
 from tracker.app.root import App, NothingRecorded
+from tracker.store.errors import StoreError
 
 if TYPE_CHECKING:
     import psycopg
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 MOST_IDLE, IDLE_S = 2, 30.0  # connections that are kept for a moment
 TIMEOUT_S = 10.0  # of a statement: whoever asks does not wait for longer
+# For a server that hangs: until the state is told, and until a question has all it wants to know.
+STATE_S, QUESTION_S = 5.0, 60.0
 
 
 class _Idle:
@@ -70,15 +73,21 @@ def _close_all(kept: list[tuple[str, float, psycopg.Connection[Any]]]) -> None:
 
 def _works(connection: psycopg.Connection[Any]) -> bool:
     """Whether the server still answers (it may have been started anew meanwhile), and its schema is
-    the one that this version knows. The question's snapshot begins here."""
+    the one that this version knows. The question's snapshot begins here. Raises
+    DatabaseUnreachable where it hangs."""
     import psycopg
 
     from tracker.store import migrate
+    from tracker.store.deadline import within
 
     try:
-        row = connection.execute(f"SELECT version_num FROM {migrate.VERSION_TABLE}").fetchone()  # noqa: S608
+        with within(connection, STATE_S):
+            row = connection.execute(f"SELECT version_num FROM {migrate.VERSION_TABLE}").fetchone()  # noqa: S608
     except psycopg.Error:
         return False
+    except StoreError:
+        connection.close()
+        raise
     return row is not None and row[0] == migrate.head()
 
 
@@ -148,6 +157,7 @@ class LiveApp(App):
 
     @contextmanager
     def _opened(self) -> Iterator[psycopg.Connection[Any]]:
+        from tracker.store.deadline import within
         from tracker.store.engine import connect, translated
 
         url = self._url()
@@ -157,9 +167,10 @@ class LiveApp(App):
             if connection is None:
                 connection = connect(url, statement_timeout_s=TIMEOUT_S, read_only=True)
             try:
-                if new:
-                    self._check_revision(connection)
-                yield connection
+                with within(connection, QUESTION_S):
+                    if new:
+                        self._check_revision(connection)
+                    yield connection
             except BaseException:
                 connection.close()
                 raise
@@ -184,9 +195,11 @@ class LiveApp(App):
         What is at hand of an earlier one is brought up to it.
         """
         from tracker.store import marks
+        from tracker.store.deadline import within
 
         with self._opened() as connection:
-            found = marks.read(connection)
+            with within(connection, STATE_S):
+                found = marks.read(connection)
             if self.market.at_hand is not None:  # not behind those who ask
                 self.market.at(connection, found)
             return found

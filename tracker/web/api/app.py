@@ -26,7 +26,7 @@ from tracker.app.asked import BadQuestion, whole
 from tracker.app.measuring import measurements_of
 from tracker.report.shapes import jobs as job_shapes
 from tracker.report.shapes.texts import SCHEMA_VERSION, json_text, plain
-from tracker.store.errors import StoreError
+from tracker.store.errors import DatabaseUnreachable, StoreError
 from tracker.web.api import described, models, models_alerts, models_offers, models_past, writes
 from tracker.web.api.guard import Access, Guard, Limits
 from tracker.web.api.heads import Heads
@@ -38,7 +38,7 @@ from tracker.web.api.views import FORMATS, VIEWS, body
 CACHE_CONTROL = "private, max-age=5"
 AT_ONCE = 2  # answers that are worked out at the same time; more would share one interpreter
 MOST_WAITING = 64
-MARK_HOLDS_S = 1.0
+MARK_HOLDS_S, MARK_TAKES_S = 1.0, 10.0  # the database is away when its state takes longer
 MAX_OFFSET = 100_000
 _HEADER_CHARS = re.compile(r"[^\x20-\x7e]")
 
@@ -55,6 +55,7 @@ class Service:
     _marked: tuple[float, Hashable] | None = None
     _marking: asyncio.Future[Hashable] | None = None
     _waiting: int = 0
+    _since: float = 0.0  # when that began
 
     @functools.cached_property
     def _limiter(self) -> anyio.CapacityLimiter:
@@ -76,16 +77,25 @@ class Service:
     async def mark(self) -> Hashable:
         """The state of the database, not older than MARK_HOLDS_S; one reads it for all who ask.
 
-        It is read again before it is too old, so that nobody waits while many ask.
+        It is read again before it is too old, so that nobody waits while many ask. Raises
+        StoreError, also where the database hangs.
         """
-        age = MARK_HOLDS_S if self._marked is None else time.monotonic() - self._marked[0]
+        now = time.monotonic()
+        age = MARK_HOLDS_S if self._marked is None else now - self._marked[0]
         if age >= MARK_HOLDS_S / 2 and self._marking is None:
             self._marking = asyncio.ensure_future(self._read_mark())
+            self._since = now
             self._marking.add_done_callback(self._mark_is_read)
         if self._marked is not None and age < MARK_HOLDS_S:
             return self._marked[1]
         assert self._marking is not None  # noqa: S101 - begun above, or under way
-        return await asyncio.shield(self._marking)
+        left = max(0.0, self._since + MARK_TAKES_S - now)
+        done, _ = await asyncio.wait({self._marking}, timeout=left)
+        if not done:
+            raise DatabaseUnreachable(
+                "the database does not answer: look whether it runs, or retry"
+            )
+        return done.pop().result()
 
     async def _read_mark(self) -> Hashable:
         reading = getattr(self.answers().app, "mark", None)
