@@ -15,6 +15,7 @@ from tracker.store.bulk.cells import Cells, coded, constant, whole
 from tracker.store.bulk.unit import Unit
 
 ROWS = 60_000  # of one unit
+TEXT_ROWS = 15_000  # where every cell is an object of its own
 
 _TIMES = ("valid_from", "valid_to")
 _USD = "price_usd_per_machine_hour"
@@ -53,7 +54,7 @@ def _of_rows(table: Table, after: int, *, quoted: bool) -> Iterator[Stretch]:
     header = table.header
     places = {name: header.index(name) for name in own.NAMES}
     rows = islice(table.rows, after, None)
-    while numbered := list(islice(rows, ROWS)):
+    while numbered := list(islice(rows, min(ROWS, TEXT_ROWS))):
         fit, broken = list[tuple[int, Sequence[str]]](), list[tuple[int, Sequence[str]]]()
         for item in numbered:
             bad = len(item[1]) < len(header) or isinstance(item[1], CutShort)
