@@ -99,6 +99,7 @@ def test_its_variables_are_settings(tmp_path: Path) -> None:
     assert settings.daemon.listen == "0.0.0.0"  # noqa: S104
     assert "listen" in settings.daemon.model_fields_set  # asked for, so allowed
     assert settings.database_url is not None
+    assert settings.daemon.allow_hosts == ("gpucost",)  # as other containers call it
 
 
 def test_the_secrets_are_made_as_the_page_says(tmp_path: Path) -> None:

@@ -79,6 +79,26 @@ def test_every_answer_has_the_security_headers(method: str, path: str, expected:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("path", ["/status", "/metrics", "/readyz"])
+def test_a_page_of_another_site_learns_nothing_of_the_process(path: str) -> None:
+    own = socket.gethostname()
+    known = ("127.0.0.1:9753", "localhost", "[::1]:9753", "192.0.2.7:9753", "[fe80::1]", "gpucost",
+             "GPUcost.:9753", own, f"{own}:9753")  # fmt: skip
+
+    async def main() -> None:
+        async with serving(hosts=("gpucost",)) as url:
+            for host in known:
+                assert (await ask(f"{url}{path}", headers={"Host": host})).status == 200, host
+            for host in ("evil.example", "127.0.0.1.evil.example:9753", "[::1", "gpucost.evil"):
+                got = await ask(f"{url}{path}", headers={"Host": host})
+                assert got.status == 421, host
+                assert "allow_hosts" in got.text
+            evil = await ask(f"{url}/livez", headers={"Host": "evil.example"})
+            assert evil.status == 200  # tells nothing
+
+    asyncio.run(main())
+
+
 def test_a_failure_tells_the_client_nothing(caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Status):
         def status(self) -> dict[str, object]:

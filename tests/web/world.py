@@ -66,12 +66,12 @@ def _ask(url: str, method: str, headers: dict[str, str]) -> Got:
 
 @asynccontextmanager
 async def serving(
-    status: Status | None = None, metrics: Metrics | None = None
+    status: Status | None = None, metrics: Metrics | None = None, hosts: tuple[str, ...] = ()
 ) -> AsyncIterator[str]:
     """Serve for the length of the block, on a free port of the loopback interface; the URL."""
     stop = asyncio.Event()
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    app = make_web(status or Status(), metrics or Metrics())
+    app = make_web(status or Status(), metrics or Metrics(), hosts=hosts)
     task = asyncio.create_task(serve(app, "127.0.0.1", 0, stop, port.set_result))
     try:
         yield f"http://127.0.0.1:{await asyncio.wait_for(port, 10)}"

@@ -347,7 +347,7 @@ class Daemon:
 
         asked_for = "listen" in self.settings.model_fields_set
         beside = site.routes(lambda: self.plan, self.status.database_url, self._config, self._env)
-        app = make_web(self.status, self.metrics, beside)
+        app = make_web(self.status, self.metrics, beside, self.settings.allow_hosts)
         web = _task(
             serve(app, self.settings.listen, self.settings.port, stop, on_port, remote=asked_for),
             "web",

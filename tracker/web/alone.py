@@ -37,7 +37,8 @@ class Alone:
     def web(self, access: Access, limits: Limits | None = None) -> Starlette:
         """The application: health, metrics and what is beside them."""
         metrics = Metrics(StoreFigures(lambda: self._url, self._live.catalogue))
-        return make_web(self, metrics, site_routes(lambda: self._answers, access, limits))
+        beside = site_routes(lambda: self._answers, access, limits)
+        return make_web(self, metrics, beside, access.hosts)
 
     # -- what is known of it, see StatusSource ---------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Protocol
@@ -16,6 +16,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tracker.web.metrics import Metrics
+from tracker.web.named import Named
 
 # What an answer has unless it says otherwise (cache-control, content-security-policy): none of it
 # may be kept, framed or read by another site, and nothing is loaded from anywhere.
@@ -45,8 +46,12 @@ class StatusSource(Protocol):
     def status(self) -> dict[str, Any]: ...
 
 
-def make_web(status: StatusSource, metrics: Metrics, beside: Sequence[BaseRoute] = ()) -> Starlette:
-    """The application that answers for one process; *beside* are its other routes."""
+def make_web(
+    status: StatusSource, metrics: Metrics, beside: Sequence[BaseRoute] = (),
+    hosts: Collection[str] = (),
+) -> Starlette:  # fmt: skip
+    """The application that answers for one process; *beside* are its other routes, *hosts* the
+    names under which it may be asked what it knows of itself (see ``Named``)."""
 
     async def livez(request: Request) -> Response:
         # Not in a thread: that the loop answers is what is asked.
@@ -64,9 +69,14 @@ def make_web(status: StatusSource, metrics: Metrics, beside: Sequence[BaseRoute]
         body, content_type = metrics.render(request.headers.get("accept", ""))
         return Response(body, headers={"content-type": content_type})
 
-    pages = {"/livez": livez, "/readyz": readyz, "/status": tell, "/metrics": scrape}
+    pages = {"/readyz": readyz, "/status": tell, "/metrics": scrape}
+    named = [Middleware(Named, hosts=hosts)]
     return Starlette(
-        routes=[*(Route(path, page, methods=["GET"]) for path, page in pages.items()), *beside],
+        routes=[
+            Route("/livez", livez, methods=["GET"]),  # tells nothing
+            *(Route(path, page, methods=["GET"], middleware=named) for path, page in pages.items()),
+            *beside,
+        ],
         middleware=[Middleware(SecurityHeaders)],
     )
 

@@ -14,18 +14,17 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tracker.web.api.problems import Refused, response
+from tracker.web.named import LOCAL_NAMES, name_in
 
 MAX_QUERY = 8 * 1024  # bytes of an address behind the "?"
 MAX_PATH = 1024
 MAX_BODY = 16 * 1024
 _CLIENTS = 1024  # that are told apart; the one that asked longest ago is forgotten first
-_LOCAL_NAMES = frozenset(("localhost", "ip6-localhost"))
 _READING = frozenset(("GET", "HEAD", "OPTIONS"))
 
 
@@ -110,11 +109,8 @@ class Guard:
         raise _token_needed("changing anything needs the token: Authorization: Bearer ...")
 
     def _check_host(self, host: str) -> None:
-        try:
-            name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
-        except ValueError:
-            name = ""
-        if name in _LOCAL_NAMES or name in self._access.hosts or _is_local(name):
+        name = name_in(host)
+        if name in LOCAL_NAMES or name in self._access.hosts or _is_local(name):
             return
         raise Refused(421, "other-host", f"this server is not called {host[:60]!r}")
 
