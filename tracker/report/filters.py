@@ -130,16 +130,21 @@ def select(
 
 
 def reason_by(
-    filters: Filters, catalogue: Catalogue, now: datetime, shelves: frozenset[Shelf] = frozenset()
-) -> Callable[[StoredOffer], str | None]:
+    filters: Filters, catalogue: Catalogue, now: datetime,
+    shelves: frozenset[Shelf] = frozenset(), *, of_kinds: bool = False,
+) -> Callable[[StoredOffer], str | None]:  # fmt: skip
     """Why *filters* leave an offer out, looked at alone; None for one that they keep.
 
-    *shelves* as in ``select``.
+    *shelves* as in ``select``. *of_kinds*: what is looked at is of kinds that they keep.
     """
-    checks = _checks(filters, catalogue, now, shelves)
+    checks = _checks(filters, catalogue, now, shelves, of_kinds=of_kinds)
 
     def reason(offer: StoredOffer) -> str | None:
-        return next(filter(None, (check(offer) for check in checks)), None)
+        for check in checks:
+            found = check(offer)
+            if found is not None:
+                return found
+        return None
 
     return reason
 
@@ -240,20 +245,25 @@ Check = Callable[[StoredOffer], str | None]
 KindCheck = Callable[[StoredOffer | Kind], str | None]
 
 
-def _checks(f: Filters, catalogue: Catalogue, now: datetime, live: frozenset[Shelf]) -> list[Check]:
+def _checks(
+    f: Filters, catalogue: Catalogue, now: datetime, live: frozenset[Shelf], *,
+    of_kinds: bool = False,
+) -> list[Check]:  # fmt: skip
     """The checks in force. What live prices replace and age come last, in this order: offers
     counted there would have matched otherwise."""
     checks: list[Check] = []
     if f.gpus:
         wanted = frozenset().union(*(catalogue.select(name) for name in f.gpus))
         checks.append(lambda o: None if o.gpu_key in wanted else OTHER_GPUS)
-    checks += _kind_checks(f)
+    if not of_kinds:
+        checks += _kind_checks(f)
     if f.available:
         checks.append(lambda o: None if o.availability == "yes" else _stock(o.availability))
     else:
         checks.append(lambda o: _stock("no") if o.availability == "no" else None)
     checks += _place(f) + _hardware(f, catalogue)
-    checks.append(lambda o: _replaced(o) if (o.provider, o.market) in live else None)
+    if live:
+        checks.append(lambda o: _replaced(o) if (o.provider, o.market) in live else None)
     if f.max_age is not None:
         oldest = now - f.max_age
         checks.append(lambda o: "older than asked for" if _older(o, oldest) else None)

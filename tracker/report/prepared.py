@@ -15,7 +15,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from tracker.domain.cost import hour_at_least_usd
-from tracker.report.costing import Costing, place_of
+from tracker.report.costing import Costing
 from tracker.report.discounts import DiscountBook
 from tracker.report.filters import (
     OTHER_GPUS,
@@ -65,7 +65,9 @@ class _Chosen:
     ) -> None:  # fmt: skip
         self.read, self.asked, self.at = read, asked, at
         excluded: dict[str, tuple[int, int]] = {}
-        reason_of = reason_by(asked.filters, costing.catalogue, at, asked.shelves)
+        reason_of = reason_by(
+            asked.filters, costing.catalogue, at, asked.shelves, of_kinds=True
+        )  # fmt: skip
         self.racks: dict[KindKey, list[Placed]] = {}
         self.resold: list[Entry] = []
         for entry in read.entries:
@@ -73,7 +75,7 @@ class _Chosen:
             reason = reason_of(o)
             if reason is not None:
                 count, first = excluded.get(reason, (0, o.offer_id))
-                excluded[reason] = count + 1, first
+                excluded[reason] = count + 1, min(first, o.offer_id)
             elif o.upstream:
                 self.resold.append(entry)
             else:
@@ -105,11 +107,12 @@ class _Chosen:
 
 
 def _put(racks: dict[KindKey, list[Placed]], entry: Entry, discounts: DiscountBook) -> None:
-    o, hour = entry.offer, entry.hour_usd
+    o, placed = entry.offer, entry.placed
     percent = discounts.percent_for(o) if discounts.by_provider else None
     if percent is not None:
         hour = hour_at_least_usd(hour_usd(o, percent), whole_month_usd(o, percent))
-    racks.setdefault(entry.key, []).append((hour, place_of(o), o))
+        placed = hour, placed[1], o
+    racks.setdefault(entry.key, []).append(placed)
 
 
 def _changes_at(entries: Iterable[Entry], max_age: timedelta | None, now: datetime) -> datetime:

@@ -14,6 +14,7 @@ from heapq import heapify, heappop, heapreplace
 from typing import Any, NamedTuple
 
 from tracker.domain.cost import Bill, bill
+from tracker.domain.exact import EXACT
 from tracker.domain.job import Job
 from tracker.domain.pareto import Goal
 from tracker.domain.rank import Ranked, Ranking
@@ -35,8 +36,8 @@ class Rack:
     ``first`` is the least of their places; ``is_spot``: they may be interrupted. Never changed.
     """
 
-    __slots__ = ("_disks_gb", "_most_included_gb", "egress_known", "first", "is_spot", "key",
-                 "limits_hours", "offers")  # fmt: skip
+    __slots__ = ("_disks_gb", "_least_disk", "_least_egress", "_most_included_gb", "first",
+                 "is_spot", "key", "limits_hours", "offers")  # fmt: skip
 
     def __init__(self, key: KindKey, offers: Iterable[Placed]) -> None:
         """*offers* of one kind, one or more, in any order."""
@@ -44,21 +45,29 @@ class Rack:
         o = self.offers[0][2]
         self.first = min(place for _, place, _ in self.offers)
         self.is_spot = o.market == Market.SPOT
-        self.egress_known = o.egress_usd_per_gb is not None
+        # The least prices of a GB-hour of disk and of a GB that leaves, None: not known of any.
+        self._least_disk = _least(one.disk_usd_per_gb_hour for _, _, one in self.offers)
+        self._least_egress = _least(one.egress_usd_per_gb for _, _, one in self.offers)
         limits = (one.max_duration_hours for _, _, one in self.offers)
         self.limits_hours = sorted(limit for limit in limits if limit is not None)
         self._disks_gb: Sequence[Decimal] | None = None
-        self._most_included_gb = (
-            max(one.disk_included_gb or _NO_DISK for _, _, one in self.offers)
-            if o.disk_usd_per_gb_hour is None
-            else None
-        )  # where more has no known price
+        self._most_included_gb = max(one.disk_included_gb or _NONE for _, _, one in self.offers)
 
     def partial(self, job: Job) -> bool:
         """Whether a part of every bill of *job* is not known, for sure."""
-        if job.egress_gb and not self.egress_known:
+        if job.egress_gb and self._least_egress is None:
             return True
-        return self._most_included_gb is not None and job.disk_gb > self._most_included_gb
+        return self._least_disk is None and job.disk_gb > self._most_included_gb
+
+    def least_beside_usd(self, job: Job, machine_hours: Decimal) -> Decimal:
+        """What disk and egress of *job* come to at least, for so many hours of machines."""
+        usd = _NONE
+        if self._least_disk and job.disk_gb > self._most_included_gb:
+            missing = EXACT.subtract(job.disk_gb, self._most_included_gb)
+            usd = BOUND.multiply(BOUND.multiply(machine_hours, missing), self._least_disk)
+        if self._least_egress and job.egress_gb:
+            usd = BOUND.add(usd, BOUND.multiply(job.egress_gb, self._least_egress))
+        return usd
 
     def with_too_little_disk(self, job: Job) -> int:
         """How many of them say that they have less disk than *job* needs."""
@@ -71,7 +80,12 @@ class Rack:
         return bisect_left(disks, job.disk_gb)
 
 
-_NO_DISK = Decimal(0)
+_NONE = Decimal(0)
+
+
+def _least(prices: Iterable[Decimal | None]) -> Decimal | None:
+    """The least of *prices*, which offers of a rack have all or none."""
+    return min((price for price in prices if price is not None), default=None)
 
 
 def kind_of_bill(o: StoredOffer) -> KindKey:
@@ -85,12 +99,14 @@ def kind_of_bill(o: StoredOffer) -> KindKey:
 
 class _On(NamedTuple):
     """A rack on which the job can be run: ``so_many`` of its offers have a bill, those that it
-    ``does``. ``partial``: of each of their bills a part is not known, for sure."""
+    ``does``. ``partial``: of each of their bills a part is not known, for sure. ``beside_usd``:
+    what each of them is at least beside its hours."""
 
     all_offers: Sequence[Placed]
     runs: Runs
     so_many: int
     partial: bool
+    beside_usd: Decimal
     does: Callable[[StoredOffer], bool] | None  # None: all of them
 
     @property
@@ -165,7 +181,7 @@ class Racked:
         if found is None:
             return None
         hour, place, _ = rack.all_offers[found]
-        usd = BOUND.multiply(hour, rack.runs.machine_hours)
+        usd = BOUND.add(BOUND.multiply(hour, rack.runs.machine_hours), rack.beside_usd)
         least = (usd,) if goal is Goal.CHEAPEST else measure(goal, usd, rack.runs.done_hours)
         return rack.partial, least, place, number, found
 
@@ -291,7 +307,8 @@ def racked(
                 continue
             does, count = _doing(part, job, runs, excluded)
             if count:
-                found.append(_On(part.offers, runs, count, rack.partial(job), does))
+                beside = rack.least_beside_usd(job, runs.machine_hours)
+                found.append(_On(part.offers, runs, count, rack.partial(job), beside, does))
     return Racked(costing, found, discounts)
 
 

@@ -30,8 +30,9 @@ from tracker.report.goals import done_hours
 from tracker.report.priced import counted, hour_usd, whole_month_usd
 from tracker.store.reads import StoredOffer
 
+_NO_PRICE = PerMachineHour(Decimal(0))  # hours do not depend on it
 MOST_JOBS = 32  # of which estimates are kept
-MOST_KINDS = 20_000  # of one job: interruptions make many of them
+MOST_KINDS = 4_000  # of one job, about 1 kB each: interruptions make many of them
 # An offer's kind: what its bills have in common with those of others.
 KindKey = tuple[object, ...]
 
@@ -44,7 +45,7 @@ class Run:
     """
 
     __slots__ = (
-        "_billed", "_machines", "_offer", "_setup_unknown", "_used", "done_hours", "estimate",
+        "_billed", "_inputs", "_machines", "_setup_unknown", "_used", "done_hours", "estimate",
         "machine_hours", "plain_hours",
     )  # fmt: skip
 
@@ -56,7 +57,9 @@ class Run:
         self._machines = machines_of(counted(o), job, estimate)
         self._used = used_hours(job, estimate)
         self._setup_unknown = estimate.setup is not None and estimate.setup.hours is None
-        self._offer = o  # any of them
+        # What they have in common; an offer itself would be kept for longer than it lives.
+        terms = Terms(commitment_hours=o.commitment_hours)
+        self._inputs = CostInputs(_NO_PRICE, counted(o), Market(o.market), terms)
         self._billed: dict[tuple[int | None, int | None, bool], Decimal] = {}
 
     @property
@@ -96,15 +99,9 @@ class Run:
         return Amount(usd, unknown)
 
     def _hours(self, increment: int | None, minimum: int | None, by_the_month: bool) -> Decimal:
-        o, nothing = self._offer, Decimal(0)
-        terms = Terms(increment, minimum, o.commitment_hours)
-        month = nothing if by_the_month else None
-        return billed_for(
-            CostInputs(
-                PerMachineHour(nothing), counted(o), Market(o.market), terms, month_usd=month
-            ),
-            self._used,
-        )
+        terms = Terms(increment, minimum, self._inputs.terms.commitment_hours)
+        month = Decimal(0) if by_the_month else None
+        return billed_for(self._inputs._replace(terms=terms, month_usd=month), self._used)
 
 
 class Runs(NamedTuple):

@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
-from decimal import Decimal
 from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
 from tracker.domain.cost import hour_at_least_usd
+from tracker.report.costing import place_of
 from tracker.report.filters import gives_way
 from tracker.report.priced import hour_usd, whole_month_usd
-from tracker.report.racks import kind_of_bill
+from tracker.report.racks import Placed, kind_of_bill
 from tracker.report.runs import KindKey
 from tracker.store.reads import TERM_MARKETS, Kind, Shelf, StoredOffer
 
 
 class Entry(NamedTuple):
     """An offer with what every question works out of it: its kind as filters see it, its kind as
-    bills do, and a price of an hour that no bill is below, before any discount."""
+    bills do, and how it is placed in a rack, where it has no discount."""
 
     offer: StoredOffer
     kind: Kind
     key: KindKey
-    hour_usd: Decimal
+    placed: Placed
 
 
 class OfSource:
@@ -47,7 +47,12 @@ class OfSource:
             key = kind_of_bill(o)
             hour = hour_at_least_usd(hour_usd(o, None), whole_month_usd(o, None))
             of_gpu[o.gpu_key].append(
-                Entry(o, kinds.setdefault(kind, kind), keys.setdefault(key, key), hour)
+                Entry(
+                    o,
+                    kinds.setdefault(kind, kind),
+                    keys.setdefault(key, key),
+                    (hour, place_of(o), o),
+                )
             )
             if gives_way(o):
                 gives.add(o.provider)
@@ -80,12 +85,10 @@ class OfSource:
         return found
 
     def entries(self, gpu_keys: Collection[str] | None, kinds: Collection[Kind]) -> list[Entry]:
-        """Those of *gpu_keys* and of *kinds*, by id."""
+        """Those of *gpu_keys* and of *kinds*."""
         wanted = {id(kind) for kind in self.kinds(gpu_keys) if kind in kinds}
         told = chain.from_iterable(self._of_gpu[key] for key in self._wanted(gpu_keys))
-        found = [entry for entry in told if id(entry.kind) in wanted]
-        found.sort(key=lambda entry: entry.offer.offer_id)
-        return found
+        return [entry for entry in told if id(entry.kind) in wanted]
 
     def _wanted(self, gpu_keys: Collection[str] | None) -> Iterable[str]:
         if gpu_keys is None:
