@@ -9,10 +9,15 @@ import os
 import signal
 import socket
 import threading
+import time
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from tests.web.world import Status, ask, serving
 from tracker.web import patience, server
@@ -276,6 +281,33 @@ def test_who_never_finishes_asking_is_left(sent: bytes, monkeypatch: pytest.Monk
     asyncio.run(main())
 
 
+def test_head_and_body_share_the_time_of_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "ASK_S", 1.0)
+    monkeypatch.setattr(patience, "_LOOK_S", 0.02)
+
+    async def take(request: Request) -> Response:
+        return Response(await request.body())
+
+    async def main() -> None:
+        async with serving(beside=[Route("/take", take, methods=["POST"])]) as url:
+            reader, writer = await asyncio.open_connection("127.0.0.1", _port(url))
+            began = time.monotonic()
+            writer.write(b"POST /take HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n")
+            await asyncio.sleep(0.8)
+            writer.write(b"\r\nabc")
+            assert await _closed(reader)
+            assert time.monotonic() - began < 1.6
+            writer.close()
+            reader, writer = await asyncio.open_connection("127.0.0.1", _port(url))
+            for _ in range(3):  # each request has its own time
+                writer.write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert b" 200 " in await reader.readuntil(b"ok\n")
+                await asyncio.sleep(0.6)
+            writer.close()
+
+    asyncio.run(main())
+
+
 def test_who_does_not_read_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "READ_S", 0.05)
     monkeypatch.setattr(patience, "_LOOK_S", 0.02)
@@ -301,6 +333,81 @@ def test_who_does_not_read_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 _ESTABLISHED = 1  # the first byte of Linux's tcp_info is the state of the connection
+
+
+async def _asked(url: str, path: str) -> socket.socket:
+    """A connection that asks for *path* and never reads the answer."""
+    found = socket.create_connection(("127.0.0.1", _port(url)))
+    found.setblocking(False)
+    sent = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+    await asyncio.get_running_loop().sock_sendall(found, sent)
+    return found
+
+
+def _resident_mb() -> float:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def test_who_does_not_read_makes_room_and_takes_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "MOST_CONNECTIONS", 20)
+    body = b"x" * 20_000_000
+
+    async def much(_: Request) -> Response:
+        return Response(body)
+
+    async def main() -> None:
+        async with serving(beside=[Route("/much", much)]) as url:
+            before = _resident_mb()
+            deaf = [await _asked(url, "/much") for _ in range(40)]
+            try:
+                for _ in range(4):
+                    assert (await ask(f"{url}/livez")).status == 200
+                assert _resident_mb() - before < 100, "each has the whole answer on its way"
+            finally:
+                for one in deaf:
+                    one.close()
+
+    asyncio.run(main())
+
+
+def test_a_trickle_of_reading_does_not_hold_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "DRAIN_S", 0.5)
+    monkeypatch.setattr(patience, "_LOOK_S", 0.02)
+
+    async def main() -> None:
+        async with serving(Status(told={"much": "x" * 30_000_000})) as url:
+            slow = await _asked(url, "/status")
+            with slow, suppress(ConnectionError):
+                for _ in range(400):
+                    await asyncio.get_running_loop().sock_recv(slow, 1)
+                    if slow.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != _ESTABLISHED:
+                        break
+                    await asyncio.sleep(0.05)
+                else:
+                    pytest.fail("it goes on for as long as somebody reads a byte at a time")
+            assert len((await ask(f"{url}/status")).body) > 30_000_000
+
+    asyncio.run(main())
+
+
+def test_a_request_of_two_lengths_is_the_last_of_its_connection() -> None:
+    smuggled = (
+        b"GET /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    )
+
+    async def main() -> None:
+        async with serving() as url:
+            reader, writer = await asyncio.open_connection("127.0.0.1", _port(url))
+            writer.write(smuggled)
+            async with asyncio.timeout(10):
+                got = await reader.read()
+            assert got.count(b"HTTP/1.1 ") == 1
+            assert b"connection: close" in got
+            writer.close()
+
+    asyncio.run(main())
 
 
 def test_silent_connections_make_room(monkeypatch: pytest.MonkeyPatch) -> None:

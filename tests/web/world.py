@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from email.message import Message
 from typing import Any
+
+from starlette.routing import BaseRoute
 
 from tracker.web.app import make_web
 from tracker.web.metrics import Metrics
@@ -66,12 +68,15 @@ def _ask(url: str, method: str, headers: dict[str, str]) -> Got:
 
 @asynccontextmanager
 async def serving(
-    status: Status | None = None, metrics: Metrics | None = None, hosts: tuple[str, ...] = ()
+    status: Status | None = None,
+    metrics: Metrics | None = None,
+    hosts: tuple[str, ...] = (),
+    beside: Sequence[BaseRoute] = (),
 ) -> AsyncIterator[str]:
     """Serve for the length of the block, on a free port of the loopback interface; the URL."""
     stop = asyncio.Event()
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    app = make_web(status or Status(), metrics or Metrics(), hosts=hosts)
+    app = make_web(status or Status(), metrics or Metrics(), beside, hosts)
     task = asyncio.create_task(serve(app, "127.0.0.1", 0, stop, port.set_result))
     try:
         yield f"http://127.0.0.1:{await asyncio.wait_for(port, 10)}"

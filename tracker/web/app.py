@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tracker.web.metrics import Metrics
 from tracker.web.named import Named
+from tracker.web.portions import Portions
 
 # What an answer has unless it says otherwise (cache-control, content-security-policy): none of it
 # may be kept, framed or read by another site, and nothing is loaded from anywhere.
@@ -77,7 +78,7 @@ def make_web(
             *(Route(path, page, methods=["GET"], middleware=named) for path, page in pages.items()),
             *beside,
         ],
-        middleware=[Middleware(SecurityHeaders)],
+        middleware=[Middleware(Portions), Middleware(SecurityHeaders)],
     )
 
 

@@ -16,8 +16,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 ASK_S = 10.0  # for a whole request, body included
 READ_S = 60.0  # without reading anything of an answer
+DRAIN_S = 300.0  # for what is on its way of an answer, a portion or two
+STALLED_S = 5.0  # without having read that: makes room before whoever waits for nothing
 MOST_CONNECTIONS = 256
 _LOOK_S = 1.0
+_CLOSE = (b"connection", b"close")
+_TWO_LENGTHS = frozenset((b"content-length", b"transfer-encoding"))
 
 
 class Patient(H11Protocol):
@@ -26,13 +30,15 @@ class Patient(H11Protocol):
 
     _since = 0.0  # of the loop's clock: what it waits for now it has waited for since then
     _waits_for = ""
+    _began: float | None = None  # the request that is asked, or answered
     _unread = 0  # bytes of answers
+    _drained = 0.0  # when the client had last read what was on its way
     _look: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """See H11Protocol; where there are too many, the one that has waited longest goes."""
         super().connection_made(transport)
-        self._since = self.loop.time()
+        self._since = self._drained = self.loop.time()
         self._waits_for = "request"
         if len(self.connections) > MOST_CONNECTIONS:
             self._make_room()
@@ -44,9 +50,29 @@ class Patient(H11Protocol):
             self._look.cancel()
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        """See H11Protocol; the time of a request is counted from its first byte."""
+        if self._began is None:
+            self._began = self.loop.time()
+        super().data_received(data)
+
+    def handle_events(self) -> None:
+        """See H11Protocol; a request with two lengths is the last one of its connection."""
+        super().handle_events()
+        cycle: Any = self.cycle
+        if cycle is not None and not cycle.response_started:
+            headers = cycle.scope["headers"]
+            if {name for name, _ in headers} >= _TWO_LENGTHS and _CLOSE not in headers:
+                headers.append(_CLOSE)  # as if the client had asked for it (RFC 9112, 6.1)
+
+    def resume_writing(self) -> None:
+        """See H11Protocol."""
+        self._drained = self.loop.time()
+        super().resume_writing()
+
     def on_response_complete(self) -> None:
         """See H11Protocol; the wait for the next request begins."""
-        self._since = self.loop.time()
+        self._since, self._began = self.loop.time(), None
         super().on_response_complete()
 
     def drop(self) -> None:
@@ -60,11 +86,17 @@ class Patient(H11Protocol):
     def _make_room(self) -> None:
         others = (
             one for one in self.connections
-            if isinstance(one, Patient) and one is not self and one._waiting() == "request"
+            if isinstance(one, Patient) and one is not self and one._waiting()
             and not one.transport.is_closing()
         )  # fmt: skip
-        longest = min(others, key=lambda one: one._since, default=self)
+        longest = max(others, key=lambda one: one._silence(), default=self)
         longest.drop()
+
+    def _silence(self) -> tuple[bool, float]:
+        """Whether its client leaves an answer unread, and for how long it has done nothing."""
+        reading = self._waiting() == "reading"
+        silent = self.loop.time() - (self._drained if reading else self._since)
+        return reading and silent > STALLED_S, silent
 
     def _waiting(self) -> str:
         """What of the client it waits for: a request, its body, that it reads; else nothing."""
@@ -83,10 +115,15 @@ class Patient(H11Protocol):
         unread = self.transport.get_write_buffer_size()
         if (waits_for, unread) != (self._waits_for, self._unread):
             self._since, self._waits_for, self._unread = now, waits_for, unread
+        if not unread:
+            self._drained = now
         cycle: Any = self.cycle
         asked_before = 0 if cycle is None else self.timeout_keep_alive
         patience = {"request": ASK_S + asked_before, "body": ASK_S, "reading": READ_S}
-        if waits_for and now - self._since > patience[waits_for]:
+        late = now - self._drained > DRAIN_S
+        if self._began is not None and waits_for in ("request", "body"):
+            late = late or now - self._began > ASK_S  # head and body together
+        if late or (waits_for and now - self._since > patience[waits_for]):
             self.drop()
         else:
             self._look_later()
