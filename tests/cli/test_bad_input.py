@@ -13,7 +13,7 @@ from tests.cli.harness import filled, polled, record, run
 from tests.support.offers import make_offer
 from tests.support.pg import TestServer
 from tracker.app import App
-from tracker.app.jobs import MAX_JOB_BYTES
+from tracker.app.kept import MAX_JOB_BYTES
 from tracker.domain.job import JobError
 from tracker.store.engine import connect
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tracker import data
 from tracker.app import kept
+from tracker.app.kept import MAX_JOB_BYTES
 from tracker.domain.job import Job, JobError
 from tracker.domain.job_text import job_from_text
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from tracker.domain.models import Models
     from tracker.domain.runtime.estimator import Estimator
 
-MAX_JOB_BYTES = 256 * 2**10
 MAX_CONFIG_BYTES = 2 * 2**20  # a model's config.json
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ from tracker.domain.job import JobError
 if TYPE_CHECKING:
     from tracker.app.root import App
 
+MAX_JOB_BYTES = 256 * 2**10
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _NAME_LINE = re.compile(r"""^([ \t]*name[ \t]*=[ \t]*)("(?:[^"\\\n]|\\.)*"|'[^'\n]*')""", re.M)
 _MODEL_LINE = re.compile(r"""(\bmodel[ \t]*=[ \t]*)("(?:[^"\\\n]|\\.)*"|'[^'\n]*')""")
@@ -34,6 +37,55 @@ def names(app: App) -> list[str]:
     except OSError:
         return []
     return sorted(name for name in found if _NAME.fullmatch(name))
+
+
+Stamp = tuple[str, int, int, int]  # of a file: its path, when it was written, size, and number
+
+
+def stamps(
+    app: App, known: Mapping[Stamp, Path | None]
+) -> tuple[tuple[Stamp, ...], Mapping[Stamp, Path | None]]:
+    """What is there of the kept jobs and of the ``config.json`` that they name: equal while none of
+    them has changed. The second is what files name, *known* to the next call."""
+    found: list[Stamp] = []
+    named: dict[Stamp, Path | None] = {}
+    for name in names(app):
+        job = _stamp(folder(app) / f"{name}.toml")
+        if job is None:
+            continue
+        config = named[job] = known[job] if job in known else _config_of(job)
+        of_config = None if config is None else _stamp(config)
+        found += [one for one in (job, of_config) if one is not None]
+    return tuple(found), named
+
+
+def _stamp(path: Path) -> Stamp | None:
+    """None for what is not there, or no ordinary file."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    return str(path), found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _config_of(job: Stamp) -> Path | None:
+    """The ``config.json`` that a job file names; None for one that names none or is none."""
+    import tomllib
+
+    path = Path(job[0])
+    try:
+        if job[2] > MAX_JOB_BYTES:
+            return None
+        with path.open("rb") as file:
+            workload = tomllib.load(file).get("workload")
+        model = workload.get("model") if isinstance(workload, dict) else None
+        if not isinstance(model, str) or not model.strip().endswith(".json"):
+            return None
+        return path.parent / Path(model.strip()).expanduser()
+    except (OSError, ValueError, RuntimeError):
+        return None
 
 
 def path_of(name: str, app: App) -> Path | None:

@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from tracker.app import kept
 from tracker.app.market import Market
 from tracker.app.root import App, NothingRecorded
 from tracker.store.errors import StoreError
@@ -122,6 +123,7 @@ class LiveApp(App):
         # What the snapshots that are open see, once it was asked for.
         self._seen: dict[object, AtHand | None] = {}
         self._content = threading.local()
+        self._job_files: Mapping[kept.Stamp, Path | None] = {}
 
     @contextmanager
     def content_with(self, since: float) -> Iterator[None]:
@@ -189,11 +191,12 @@ class LiveApp(App):
         """See App; this one is never upgraded here."""
         yield self._url()
 
-    def mark(self) -> Mark:
-        """The state of the database. Raises StoreError and NothingRecorded.
+    def mark(self) -> tuple[Mark, tuple[kept.Stamp, ...]]:
+        """The state of the database and of the kept jobs. Raises StoreError and NothingRecorded.
 
         What is at hand of an earlier one is brought up to it.
         """
+        jobs, self._job_files = kept.stamps(self, self._job_files)
         from tracker.store import marks
         from tracker.store.deadline import within
 
@@ -202,7 +205,7 @@ class LiveApp(App):
                 found = marks.read(connection)
             if self.market.at_hand is not None:  # not behind those who ask
                 self.market.at(connection, found)
-            return found
+            return found, jobs
 
     def ask(
         self,

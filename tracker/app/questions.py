@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracker.app import kept
 from tracker.app.asked import BadQuestion
-from tracker.app.jobs import MAX_JOB_BYTES, job_names
+from tracker.app.jobs import job_names
+from tracker.app.kept import MAX_JOB_BYTES
 from tracker.domain.job import Job, JobError, is_slice
 from tracker.domain.job_download import Downloads, check_pace
 from tracker.domain.job_text import parse_hours

@@ -17,6 +17,7 @@ from tests.cli.harness import filled, polled, record, run
 from tests.support.offers import make_offer
 from tests.support.pg import TestServer
 from tests.web.api.served import Client, client
+from tracker.app import kept
 from tracker.app.live import LiveApp
 from tracker.web.api import models, models_alerts, models_offers, models_past
 
@@ -238,6 +239,47 @@ def test_a_new_poll_is_seen_at_once(database_server: TestServer, tmp_path: Path)
             app.MARK_HOLDS_S = held
     assert before["provider"] != "new"
     assert (after["provider"], Decimal(after["total_usd"])) == ("new", Decimal("0.04"))
+
+
+CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 1024,
+          "num_hidden_layers": 8, "num_attention_heads": 8, "num_key_value_heads": 8,
+          "intermediate_size": 4096, "vocab_size": 32000,
+          "max_position_embeddings": 4096}  # fmt: skip
+
+
+def test_a_job_that_is_replaced_is_answered_anew(
+    database_server: TestServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tracker.web.api import app
+
+    def keep(hours: int) -> None:
+        kept.write(f'name = "mine"\n[hours]\nH100 = {hours}\n', job, replace=True)
+
+    monkeypatch.setattr(app, "MARK_HOLDS_S", 0.0)
+    job = tmp_path / "jobs" / "mine.toml"
+    with filled(database_server, *polls()) as url, client(url, tmp_path) as asking:
+        path = "/api/v1/cheapest?job=mine"
+        keep(4)
+        first = asking.ask(path)
+        keep(40)
+        again = asking.ask(path, headers={"if-none-match": first.headers["etag"]})
+        assert again.status_code == 200
+        before, after = (Decimal(got.json()["rows"][0]["total_usd"]) for got in (first, again))
+        assert after > 9 * before
+        tag = again.headers["etag"]
+        assert asking.ask(path, headers={"if-none-match": tag}).status_code == 304
+        config = tmp_path / "model.json"
+        config.write_text(json.dumps(CONFIG))
+        kept.write(
+            'name = "tuned"\n[workload]\nkind = "finetune"\nmethod = "lora"\ntokens = "50M"\n'
+            f'seq_len = 2048\nmodel = "{config}"\n', tmp_path / "jobs" / "tuned.toml", replace=True,
+        )  # fmt: skip
+        small = asking.ask("/api/v1/estimate?job=tuned")
+        assert small.status_code == 200, small.text
+        config.write_text(json.dumps(CONFIG | {"num_hidden_layers": 16}))
+        assert asking.ask("/api/v1/estimate?job=tuned").text != small.text
+        job.unlink()
+        assert asking.ask(path).status_code == 400
 
 
 def test_many_who_ask_the_same_make_one_answer(
