@@ -139,7 +139,8 @@ def _parquet_unit(table: Any) -> Unit:
         elif name == _USD:
             found = arrow.money_of(column(name))
         if found is None:
-            cells[name] = arrow.cells_of(column(name), text)
+            of = arrow.names_of if name == "native_id" else arrow.cells_of
+            cells[name] = of(column(name), text)
         else:
             numbers[name] = found
     for name in (*_TIMES, _USD):

@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 
 from tracker.store.bulk import NotByColumns
-from tracker.store.bulk.cells import Cells, Flags, Ints, Whole, coded, constant, indexed
+from tracker.store.bulk.cells import (
+    Cells,
+    Flags,
+    Ints,
+    Packed,
+    Whole,
+    coded,
+    constant,
+    indexed,
+)
 
 Text = Callable[[Any], str]
 
@@ -40,6 +49,26 @@ def cells_of(array: Any, text: Text) -> Cells:
         indices = indices.fill_null(len(texts))
         texts.append("")
     return indexed(texts, indices.to_numpy(zero_copy_only=False))
+
+
+def names_of(array: Any, text: Text) -> Cells:
+    """``cells_of``, where nearly all texts are different: few are looked at one by one."""
+    kind = str(array.type)
+    if not kind.startswith("dictionary<values=string,") or array.dictionary.null_count:
+        return cells_of(array, text)
+    held = array.dictionary
+    _, offsets, data = held.buffers()
+    if not len(held) or data is None:
+        return cells_of(array, text)
+    found = np.frombuffer(offsets, dtype=np.int32)[held.offset : held.offset + len(held) + 1]
+    begin, end = int(found[0]), int(found[-1])
+    bounds = found.astype(np.int64) - begin
+    indices = array.indices
+    if indices.null_count:
+        indices = indices.fill_null(len(held))
+        bounds = np.append(bounds, bounds[-1])
+    sent = data.slice(begin, end - begin).to_pybytes()
+    return indexed(Packed(sent, bounds), indices.to_numpy(zero_copy_only=False))
 
 
 def times_of(array: Any) -> Whole | None:

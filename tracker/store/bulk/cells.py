@@ -5,17 +5,18 @@ Whatever is said about a text (how it is read, what its bytes are) is worked out
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracker.domain.offer import canonical
-from tracker.store.bulk import NotByColumns
+from tracker.store.bulk import NotByColumns, marks
 from tracker.store.bulk.fields import Field, texts_as_fields
 
 Ints = NDArray[np.int64]
@@ -25,7 +26,52 @@ Parse = Callable[[str], Any]
 
 WRONG = (ValueError, ArithmeticError, KeyError, TypeError)  # of a cell that cannot be read
 _CACHED = 20_000  # texts of one column
-_BITS = 62
+SEPARATOR = "\x1f"  # between the parts of an identity, in Offer.key
+_SPARSE = 8  # a table of all possible numbers may have so many times the rows that there are
+
+
+class Packed(Sequence[str]):
+    """Texts in one piece of UTF-8: text i is the bytes from ``bounds[i]`` to ``bounds[i + 1]``."""
+
+    def __init__(self, data: bytes, bounds: Ints) -> None:
+        self.data, self.bounds = data, bounds
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Packed:
+        """The same *texts*. Raises NotByColumns where UTF-8 has none for one of them."""
+        if isinstance(texts, Packed):
+            return texts
+        try:
+            sent = list(map(str.encode, texts))
+        except UnicodeEncodeError as error:
+            raise NotByColumns(str(error)) from error
+        sizes = np.fromiter(map(len, sent), np.int64, len(sent))
+        return cls(b"".join(sent), np.concatenate(([0], np.cumsum(sizes))))
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        if isinstance(place, slice):
+            return self.at(np.arange(len(self))[place])
+        return self.at(np.arange(len(self))[[place]])[0]
+
+    def at(self, places: NDArray[np.integer[Any]]) -> list[str]:
+        """The texts at these *places*."""
+        data = self.data
+        begin, end = self.bounds[places].tolist(), self.bounds[places + 1].tolist()
+        return [data[b:e].decode() for b, e in zip(begin, end, strict=True)]
+
+    def with_byte(self, byte: int) -> Ints:
+        """The places of the texts that have this *byte*."""
+        if byte not in self.data:
+            return np.zeros(0, dtype=np.int64)
+        found = np.flatnonzero(np.frombuffer(self.data, dtype=np.uint8) == byte)
+        return np.unique(np.searchsorted(self.bounds, found, side="right") - 1)
 
 
 class Cells(NamedTuple):
@@ -77,12 +123,13 @@ def whole(cells: Cells, parse: Parse) -> Whole:
 class Entry(NamedTuple):
     """A text that has been read: the value, its part of an offer's identity, its bytes in COPY.
 
-    ``identity`` None: it cannot be read.
+    ``identity`` None: it cannot be read. ``mark`` are 128 bits that stand for it.
     """
 
     value: Any
     identity: str | None
     field: bytes
+    mark: tuple[int, int] = (0, 0)
 
 
 _WRONG = Entry(None, None, b"")
@@ -110,11 +157,17 @@ class Reader:
             entry = _WRONG
         else:
             try:
-                entry = Entry(value, canonical(value), self.as_field(value))
+                told = canonical(value)
+                entry = Entry(value, told, self.as_field(value), _mark(told))
             except Exception as error:
                 raise NotByColumns(str(error)) from error
         self._known[text] = entry
         return entry
+
+
+def _mark(text: str) -> tuple[int, int]:
+    digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
+    return int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:], "big")
 
 
 class Column(NamedTuple):
@@ -133,25 +186,43 @@ class Column(NamedTuple):
         found = list(map(of, self.entries))
         return list(map(found.__getitem__, self.codes[rows].tolist()))
 
+    def marks(self) -> marks.Marks:
+        """128 bits for each of its texts: the same for the same part of an identity."""
+        return np.array([e.mark for e in self.entries], dtype=np.uint64).reshape(-1, 2)
+
+    def separating(self) -> Ints:
+        """The places of its texts that have the character between the parts of an identity."""
+        found = [n for n, e in enumerate(self.entries) if e.identity and SEPARATOR in e.identity]
+        return np.array(found, dtype=np.int64)
+
 
 class Names(Column):
     """A column whose texts are nearly all different, are what they say, and must not be empty."""
 
+    @property
+    def _texts(self) -> Packed:
+        return self.entries  # type: ignore[return-value]
+
     def wrong(self) -> Flags | None:
         """The rows whose cell is empty; None: none is."""
-        empty = np.fromiter(map(len, self.entries), np.int64, len(self.entries)) == 0
+        empty = np.diff(self._texts.bounds) == 0
         return empty[self.codes] if empty.any() else None
 
     def at(self, rows: Ints, of: Callable[[Entry], Any]) -> list[Any]:
         """Their identities or fields."""
-        every: Sequence[Any] = self.entries  # texts, not entries
-        texts = list(map(every.__getitem__, self.codes[rows].tolist()))
-        if of is identity:
-            return texts  # the very same
         try:
-            return texts_as_fields(texts)
+            texts = self._texts.at(self.codes[rows])
+            return texts if of is identity else texts_as_fields(texts)
         except ValueError as error:
             raise NotByColumns(str(error)) from error
+
+    def marks(self) -> marks.Marks:
+        """See Column."""
+        return marks.of_texts(self._texts.data, self._texts.bounds)
+
+    def separating(self) -> Ints:
+        """See Column."""
+        return self._texts.with_byte(ord(SEPARATOR))
 
 
 def identity(entry: Entry) -> str | None:
@@ -169,7 +240,7 @@ def read(
 ) -> dict[str, Column]:
     """All columns that *readers* are there for. *names*: see there."""
     return {
-        name: Names(cells[name].texts, cells[name].codes) if name in names  # type: ignore[arg-type]
+        name: Names(Packed.of(cells[name].texts), cells[name].codes) if name in names  # type: ignore[arg-type]
         else Column(reader.entries(cells[name].texts), cells[name].codes)
         for name, reader in readers.items()
     }  # fmt: skip
@@ -178,17 +249,36 @@ def read(
 def alike(columns: Iterable[Column], rows: Ints) -> tuple[Ints, Ints]:
     """The *rows* that have the same cells in all *columns*, as groups: the first row of each, and
     for each of the rows the number of its group."""
-    key, bits = np.zeros(len(rows), dtype=np.int64), 0
-    for column in columns:
-        more = (len(column.entries) - 1).bit_length()
-        if not more:
+    first, group = np.zeros(min(len(rows), 1), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
+    for column in sorted(columns, key=lambda column: -len(column.entries)):
+        if len(column.entries) < 2:
             continue
-        if bits + more > _BITS:
-            _, key = np.unique(key, return_inverse=True)
-            bits = (len(rows) - 1).bit_length()
-        key = (key << more) | column.codes[rows]
-        bits += more
-    if not bits:
-        return rows[:1], key
-    _, first, group = np.unique(key, return_index=True, return_inverse=True)
-    return rows[first], group.reshape(-1)
+        codes = column.codes[rows]
+        if np.array_equal(codes[first][group], codes):
+            continue  # it says nothing that the columns before it do not
+        key = group * len(column.entries) + codes
+        first, group = numbered(key, len(first) * len(column.entries))
+    return rows[first], group
+
+
+def numbered(keys: Ints, below: int) -> tuple[Ints, Ints]:
+    """The place at which each different key comes first, in the order of keys, and for each of the
+    *keys* its number there. All are from 0 to *below*, which is not one of them."""
+    if below > _SPARSE * max(len(keys), _CACHED):
+        _, first, number = np.unique(keys, return_index=True, return_inverse=True)
+        return first, number.reshape(-1)
+    there = np.zeros(below, dtype=bool)
+    there[keys] = True
+    numbers = np.cumsum(there) - 1
+    number = numbers[keys]
+    first = np.empty(int(numbers[-1]) + 1 if below else 0, dtype=np.int64)
+    first[number[::-1]] = np.arange(len(keys) - 1, -1, -1)  # what is written last stays
+    return first, number
+
+
+def in_order(numbers: Ints) -> Ints:
+    """The places of *numbers* (from 0 to 2^40) in their order, the same ones in that of places."""
+    if len(numbers) >= 2**22:
+        return np.argsort(numbers, kind="stable")
+    order: Ints = np.sort((numbers << 22) | np.arange(len(numbers))) & (2**22 - 1)
+    return order

@@ -17,7 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracker.store.bulk import NotByColumns
-from tracker.store.bulk.cells import Column, Flags, Ints, alike, as_field, identity
+from tracker.store.bulk import marks as marking
+from tracker.store.bulk.cells import (
+    SEPARATOR,
+    Column,
+    Flags,
+    Ints,
+    alike,
+    as_field,
+    identity,
+)
 from tracker.store.bulk.fields import int4
 
 # In the order of Offer.key.
@@ -42,17 +51,35 @@ def keys_of(columns: Mapping[str, Column], rows: Ints) -> NDArray[np.uint64]:
     for one, names in groupby(IDENTITY, lambda name: len(columns[name].entries) == 1):
         told = [columns[name] for name in names]
         if one:  # the same for all rows
-            same = "\x1f".join(c.at(rows[:1], identity)[0] for c in told)
+            same = SEPARATOR.join(c.at(rows[:1], identity)[0] for c in told)
             parts.append(repeat(same, len(rows)))
         else:
             parts += [column.at(rows, identity) for column in told]
     digest = hashlib.blake2b
-    texts = map("\x1f".join, zip(*parts, strict=True))
+    texts = map(SEPARATOR.join, zip(*parts, strict=True))
     try:
         joined = b"".join([digest(text.encode(), digest_size=16).digest() for text in texts])
     except UnicodeEncodeError as error:
         raise NotByColumns(str(error)) from error
     return np.frombuffer(joined, dtype=">u8").astype(np.uint64).reshape(-1, 2)
+
+
+def marks_of(columns: Mapping[str, Column], rows: Ints) -> marking.Marks:
+    """What stands for the offers in these *rows* as long as this process lives: two numbers each,
+    which are the same where ``keys_of`` are."""
+    found = np.zeros((len(rows), 2), dtype=np.uint64)
+    apart = np.zeros(len(rows), dtype=bool)
+    for place, name in enumerate(IDENTITY):
+        column = columns[name]
+        told = marking.in_column(place, column.marks())
+        codes = column.codes[rows] if len(told) > 1 else 0
+        found += told[codes]
+        if len(separating := column.separating()):
+            apart |= np.isin(codes, separating)
+    if apart.any():
+        # Two identities of other parts are the same text then, and so are their keys.
+        found[apart] = keys_of(columns, rows[apart])
+    return found
 
 
 class Known(NamedTuple):
@@ -112,7 +139,7 @@ class Offers:
         self.count = 0
         self.heads, self.tails = Words(2**31), Words(2**31)
         self.gpus, self.families, self.sellers = Words(2**15), Words(2**15), Words(2**15)
-        self._index = _Index()
+        self._marked, self._staged = _Index(), _Index()
         self._rows: dict[str, NDArray[Any]] = {
             name: np.zeros(_FIRST, _KINDS.get(name, np.int64)) for name in Known._fields
         }
@@ -122,20 +149,30 @@ class Offers:
         """The columns, to be read and written."""
         return Known(**{name: rows[: self.count] for name, rows in self._rows.items()})
 
-    def find(self, keys: NDArray[np.uint64]) -> Ints:
-        """The places of the offers with these *keys*; -1: not met yet."""
-        return self._index.find(keys)
+    def find(self, marks: marking.Marks) -> Ints:
+        """The places of the offers with these *marks*; -1: not met yet, or not by this process."""
+        return self._marked.find(marks)
+
+    def staged(self, keys: NDArray[np.uint64]) -> Ints:
+        """The places of the offers with these *keys* that were ``note``d; -1: others."""
+        return self._staged.find(keys)
+
+    def mark(self, marks: marking.Marks, places: Ints) -> None:
+        """From now on find the offers at *places* by their *marks*, none of which is known."""
+        self._marked.add(marks, places)
+
+    def note(self, keys: NDArray[np.uint64], places: Ints) -> None:
+        """Have the offers at *places* found by their *keys*: another process has staged them."""
+        self._staged.add(keys, places)
 
     def add(
-        self, keys: NDArray[np.uint64], ids: Ints, slugs: Mapping[str, int],
-        columns: Mapping[str, Column], rows: Ints,
-    ) -> Ints:  # fmt: skip
-        """Take up the new offers in these *rows*, whose *keys* differ; their places. *slugs* are
-        the ids of providers."""
+        self, ids: Ints, slugs: Mapping[str, int], columns: Mapping[str, Column], rows: Ints
+    ) -> Ints:
+        """Take up the new offers in these *rows*; their places. *slugs* are the ids of
+        providers."""
         first, self.count = self.count, self.count + len(ids)
         self._grow()
         places = np.arange(first, self.count)
-        self._index.add(keys, places)
         mine = {name: held[first : self.count] for name, held in self._rows.items()}
         for name, held in mine.items():
             held[:] = _EMPTY.get(name, 0)
@@ -196,12 +233,16 @@ class _Index:
 
     def find(self, keys: NDArray[np.uint64]) -> Ints:
         places = np.full(len(keys), -1, dtype=np.int64)
+        if not self._runs:
+            return places
+        order = np.argsort(keys[:, 0])  # by which all are found in one walk through memory
+        half, other = keys[order, 0], keys[order, 1]
         for halves, others, of in self._runs:
-            at = np.minimum(np.searchsorted(halves, keys[:, 0]), len(halves) - 1)
-            near = halves[at] == keys[:, 0]
-            if np.any(near & (others[at] != keys[:, 1])):
+            at = np.minimum(np.searchsorted(halves, half), len(halves) - 1)
+            near = halves[at] == half
+            if np.any(others[at[near]] != other[near]):
                 raise NotByColumns("two offers' keys begin alike")
-            places[near] = of[at[near]]
+            places[order[near]] = of[at[near]]
         return places
 
     def add(self, keys: NDArray[np.uint64], places: Ints) -> None:

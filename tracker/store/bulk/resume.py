@@ -81,7 +81,7 @@ def _read_offers(connection: Connection, run: Run, found: Offers) -> None:
             names = ("source", "provider", *_NEEDED)
             columns = {name: _column(name, of) for name, of in zip(names, cells, strict=True)}
             halves = np.frombuffer(b"".join(keys), dtype=">u8").astype(np.uint64).reshape(-1, 2)
-            found.add(halves, np.array(ids), slugs, columns, np.arange(len(ids)))
+            found.note(halves, found.add(np.array(ids), slugs, columns, np.arange(len(ids))))
 
 
 def _column(name: str, values: list[Any]) -> Column:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracker.store.bulk.cells import Ints
+from tracker.store.bulk.cells import Ints, in_order, numbered
 from tracker.store.series.binary import PG_EPOCH_MICROS
 
 # In the order of the pieces.
@@ -53,14 +53,20 @@ def encode(spans: Spans, rows: Ints) -> Iterator[bytes]:
     """These *rows* of *spans*, in some order: those of one GPU are near one another."""
     tables = [_Table(pieces.all) for pieces in spans.pieces]
     codes = [pieces.codes[rows] for pieces in spans.pieces]
-    kind = np.zeros(len(rows), dtype=np.int64)
+    kind, kinds = np.zeros(len(rows), dtype=np.int64), min(len(rows), 1)
     for table, of in zip(tables, codes, strict=True):
-        kind = (kind << 12) | table.widths[of]
+        different, width = np.unique(table.widths, return_inverse=True)
+        count = len(different)
+        if count > 1:
+            first, kind = numbered(kind * count + width[of], kinds * count)
+            kinds = len(first)
     gpus = spans.gpus[rows]
-    kinds, number = np.unique(kind, return_inverse=True)
-    key = number.reshape(-1) * (int(gpus.max(initial=0)) + 1) + gpus
-    order = np.argsort(key.astype(np.int16) if key.max(initial=0) < 2**15 else key, kind="stable")
-    bounds = np.searchsorted(number.reshape(-1)[order], np.arange(len(kinds) + 1))
+    key = kind * (int(gpus.max(initial=0)) + 1) + gpus
+    if key.max(initial=0) < 2**15:
+        order = np.argsort(key.astype(np.int16), kind="stable")
+    else:
+        order = in_order(key)
+    bounds = np.searchsorted(kind[order], np.arange(kinds + 1))
     for low, high in pairwise(bounds.tolist()):
         part = order[low:high]
         here = rows[part]

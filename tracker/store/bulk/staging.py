@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracker.store.bulk import cells, offers, unit
+from tracker.store.bulk import NotByColumns, cells, offers, unit
 from tracker.store.bulk.cells import Column, Ints, Reader
-from tracker.store.bulk.offer_rows import VALUES, digests, offer_lines
+from tracker.store.bulk.marks import Marks
+from tracker.store.bulk.offer_rows import digests, offer_lines
 from tracker.store.bulk.rows import COLUMNS, encode
 from tracker.store.bulk.stage_jobs import Copy, Position, commit, copy_all, suffix_of
 from tracker.store.bulk.tables import Met, ids_for, meet
@@ -52,7 +53,7 @@ class Stager:
         """Judge a unit and hand its spans to the writer. Raises NotByColumns."""
         columns = cells.read(self._readers, new.cells, _NAMES)
         found = unit.sort_out(new, columns, *self._window)
-        first, group = cells.alike([columns[name] for name in VALUES], found.inside)
+        first, group = cells.alike([columns[name] for name in offers.IDENTITY], found.inside)
         of = self._identify(new, columns, first)[group] if len(first) else group
         judged = unit.judge(new, columns, found, self.offers, of)
         self._write(new, columns, judged)
@@ -73,15 +74,21 @@ class Stager:
 
     def _identify(self, new: Unit, columns: Mapping[str, Column], first: Ints) -> Ints:
         """The places of the offers in the rows *first*, in their order; new ones are staged."""
-        keys = offers.keys_of(columns, first)
-        places = self.offers.find(keys)
+        marks = offers.marks_of(columns, first)
+        places = self.offers.find(marks)
         unknown = np.flatnonzero(places < 0)
         if len(unknown):
             # In the order of rows: an offer has the words of its first one.
             unknown = unknown[np.argsort(first[unknown], kind="stable")]
-            once, again = _first_of(keys[unknown])
+            once, again = _first_of(marks[unknown])
             taken = unknown[once]
-            places[unknown] = self._add(new, columns, keys[taken], first[taken])[again]
+            keys = offers.keys_of(columns, first[taken])
+            found = self.offers.staged(keys)
+            fresh = np.flatnonzero(found < 0)
+            if len(fresh):
+                found[fresh] = self._add(new, columns, keys[fresh], first[taken[fresh]])
+            self.offers.mark(marks[taken], found)
+            places[unknown] = found[again]
         return places
 
     def _add(
@@ -93,7 +100,7 @@ class Stager:
         meet(self._connection, self._met, sources, sellers)
         looked_up = not self._met.with_offers.isdisjoint(sources)
         ids, had = ids_for(self._connection, digests(keys), looked_up=looked_up)
-        places = self.offers.add(keys, ids, self._met.ids, columns, rows)
+        places = self.offers.add(ids, self._met.ids, columns, rows)
         self._new.append(
             offer_lines(columns, rows, keys, places + 1, ids, new.starts.values[rows], had)
         )
@@ -142,19 +149,22 @@ class Judge(Stager):
     ) -> Ints:
         told = (columns[name].at(rows, lambda e: e.value) for name in ("source", "provider"))
         slugs = {slug: 0 for column in told for slug in column}
-        return self.offers.add(keys, np.zeros(len(rows), dtype=np.int64), slugs, columns, rows)
+        return self.offers.add(np.zeros(len(rows), dtype=np.int64), slugs, columns, rows)
 
     def _write(self, new: Unit, columns: Mapping[str, Column], judged: Judged) -> None:
         """Nothing."""
 
 
-def _first_of(keys: NDArray[np.uint64]) -> tuple[Ints, Ints]:
-    """The places at which each key comes first, in order, and of each key its number there."""
-    _, once, again = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+def _first_of(marks: Marks) -> tuple[Ints, Ints]:
+    """The places at which each mark comes first, in order, and of each mark its number there."""
+    _, once, again = np.unique(marks[:, 0], return_index=True, return_inverse=True)
+    again = again.reshape(-1)
+    if np.any(marks[once[again], 1] != marks[:, 1]):
+        raise NotByColumns("two offers' marks begin alike")
     order = np.argsort(once)
     rank = np.empty(len(once), dtype=np.int64)
     rank[order] = np.arange(len(once))
-    return once[order], rank[again.reshape(-1)]
+    return once[order], rank[again]
 
 
 def _numbers(values: Ints) -> bytes:

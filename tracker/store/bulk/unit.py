@@ -9,7 +9,17 @@ from typing import NamedTuple
 import numpy as np
 
 from tracker.store.bulk import NotByColumns
-from tracker.store.bulk.cells import Cells, Column, Flags, Ints, Whole, alike, as_field
+from tracker.store.bulk.cells import (
+    Cells,
+    Column,
+    Flags,
+    Ints,
+    Whole,
+    alike,
+    as_field,
+    in_order,
+    numbered,
+)
 from tracker.store.bulk.offers import ANY_PRICE, Offers
 from tracker.store.bulk.rows import Pieces, Spans
 
@@ -125,7 +135,7 @@ def _follow(unit: Unit, prices: Ints, rows: Ints, of: Ints, offers: Offers) -> F
     """Which offers' spans do not follow one another: one begins before the one before has ended,
     or when it ends and at its price."""
     known = offers.known
-    order = np.argsort(of, kind="stable")
+    order = in_order(of)
     of, prices = of[order], prices[order]
     starts, ends = unit.starts.values[rows][order], unit.ends.values[rows][order]
     first = np.ones(len(of), dtype=bool)
@@ -151,13 +161,16 @@ def _lowest(unit: Unit, rows: Ints, of: Ints, offers: Offers) -> Lowest:
     np.minimum.at(known.lowest, of, per_gpu)
     days = unit.starts.values[rows] // _DAY
     mondays = days - (days + 3) % 7  # 1970 began on a Thursday
-    first = int(mondays.min(initial=0))
-    family = known.families[of].astype(np.int64)
-    key = ((mondays - first) << 32) | (family << 16) | known.sellers[of]
-    found, place = np.unique(key, return_inverse=True)
-    least = np.full(len(found), np.iinfo(np.int64).max)
-    np.minimum.at(least, place.reshape(-1), per_gpu)
-    return Lowest((found >> 16) & 0xFFFF, (found >> 32) + first, found & 0xFFFF, least)
+    weeks = mondays // 7
+    first = int(weeks.min()) if len(weeks) else 0
+    families, sellers = len(offers.families.all), len(offers.sellers.all)
+    key = (weeks - first) * families + known.families[of]
+    key = key * sellers + known.sellers[of]
+    at, place = numbered(key, int(key.max(initial=-1)) + 1)
+    least = np.full(len(at), np.iinfo(np.int64).max)
+    np.minimum.at(least, place, per_gpu)
+    families_of, sellers_of = known.families[of[at]], known.sellers[of[at]]
+    return Lowest(families_of.astype(np.int64), mondays[at], sellers_of.astype(np.int64), least)
 
 
 def spans_of(unit: Unit, columns: Mapping[str, Column], judged: Judged, offers: Offers) -> Spans:
