@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from tracker.app import kept
+from tracker.app.asker import read_for_asker, still_asked
 from tracker.app.market import Market
 from tracker.app.root import App, NothingRecorded
 from tracker.store.errors import StoreError
@@ -139,6 +140,7 @@ class LiveApp(App):
         """See App; a statement takes TIMEOUT_S at most. The connection is at a new snapshot: one
         that was used a moment ago, or a new one. Who is content with what is at hand has one that
         is opened when it is used."""
+        still_asked()
         found, since = self.market.at_hand, getattr(self._content, "since", None)
         if since is None or found is None or found.since < since:
             with self._opened() as connection, self._seeing(connection, None):
@@ -169,7 +171,7 @@ class LiveApp(App):
             if connection is None:
                 connection = connect(url, statement_timeout_s=TIMEOUT_S, read_only=True)
             try:
-                with within(connection, QUESTION_S):
+                with within(connection, QUESTION_S), read_for_asker(connection):
                     if new:
                         self._check_revision(connection)
                     yield connection
@@ -254,6 +256,7 @@ class LiveApp(App):
             checked |= names
 
     def _at_hand(self, connection: psycopg.Connection[Any]) -> AtHand:
+        still_asked()
         found = self._seen.get(connection)
         if found is None:
             found = self.market.at(connection)

@@ -26,7 +26,7 @@ def within(connection: psycopg.Connection[Any], seconds: float) -> Iterator[None
         with lock:
             if not over:  # else its number may be another's by now
                 dropped = True
-                _hang_up(connection)
+                hang_up(connection)
 
     timer = threading.Timer(seconds, drop)
     timer.daemon = True
@@ -45,7 +45,7 @@ def within(connection: psycopg.Connection[Any], seconds: float) -> Iterator[None
         timer.cancel()
 
 
-def _hang_up(connection: psycopg.Connection[Any]) -> None:
+def hang_up(connection: psycopg.Connection[Any]) -> None:
     """End what the operating system has of it: ``close`` would wait for whoever uses it."""
     import psycopg
 

@@ -23,6 +23,7 @@ from starlette.responses import Response
 from tracker import __version__
 from tracker.app.answers import QUESTIONS, Answers, Question
 from tracker.app.asked import BadQuestion, whole
+from tracker.app.asker import AskerGone, still_asked
 from tracker.app.measuring import measurements_of
 from tracker.report.shapes import jobs as job_shapes
 from tracker.report.shapes.texts import SCHEMA_VERSION, json_text, plain
@@ -34,6 +35,7 @@ from tracker.web.api.kept import Keeper, Kept
 from tracker.web.api.page import DOCS_CSP, page
 from tracker.web.api.problems import Refused, refusal, response
 from tracker.web.api.views import FORMATS, VIEWS, body
+from tracker.web.there import in_thread, while_there
 
 CACHE_CONTROL = "private, max-age=5"
 AT_ONCE = 2  # answers that are worked out at the same time; more would share one interpreter
@@ -54,15 +56,16 @@ class Service:
     keeper: Keeper = field(default_factory=Keeper)
     _marked: tuple[float, Hashable] | None = None
     _marking: asyncio.Future[Hashable] | None = None
-    _waiting: int = 0
     _since: float = 0.0  # when that began
+    _waiting: int = 0
 
     @functools.cached_property
     def _limiter(self) -> anyio.CapacityLimiter:
         return anyio.CapacityLimiter(AT_ONCE)
 
     async def work(self, do: Callable[[], Any]) -> Any:
-        """*do* in a thread; a few at once. Raises Refused where too many wait."""
+        """*do* in a thread; a few at once. Raises Refused where too many wait. What is cancelled
+        leaves the queue."""
         if self._waiting >= MOST_WAITING:
             raise Refused(
                 503, "busy", "too many questions at once: retry in a moment",
@@ -70,7 +73,7 @@ class Service:
             )  # fmt: skip
         self._waiting += 1
         try:
-            return await anyio.to_thread.run_sync(do, limiter=self._limiter, abandon_on_cancel=True)
+            return await in_thread(do, self._limiter)
         finally:
             self._waiting -= 1
 
@@ -83,8 +86,8 @@ class Service:
         now = time.monotonic()
         age = MARK_HOLDS_S if self._marked is None else now - self._marked[0]
         if age >= MARK_HOLDS_S / 2 and self._marking is None:
-            self._marking = asyncio.ensure_future(self._read_mark())
             self._since = now
+            self._marking = asyncio.ensure_future(self._read_mark())
             self._marking.add_done_callback(self._mark_is_read)
         if self._marked is not None and age < MARK_HOLDS_S:
             return self._marked[1]
@@ -134,6 +137,7 @@ class Service:
         def make() -> tuple[bytes, dict[str, str]]:
             with answers.app.content_with(since):
                 view = VIEWS[name](answers, question, offset)
+            still_asked()
             following = None
             if view.more:
                 following = address.of_page(offset + question.values["top"])
@@ -142,7 +146,13 @@ class Service:
                 headers["link"] = f'<{following}>; rel="next"'
             return body(view, form, following), headers
 
-        kept = await self.keeper.answer(key, mark, lambda: self.work(make))
+        kept = self.keeper.find(key, mark)
+        if kept is None:
+            making = self.keeper.answer(key, mark, lambda: self.work(make))
+            try:
+                kept = await while_there(request, making)
+            except AskerGone:
+                return Response(status_code=503)  # which nobody reads
         return _found(kept, form, request)
 
 

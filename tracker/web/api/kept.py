@@ -31,6 +31,13 @@ class Kept(NamedTuple):
     weight: int  # bytes, those of its question among them
 
 
+class _Making:
+    """An answer that is made, and how many wait for it."""
+
+    def __init__(self, task: asyncio.Task[Kept]) -> None:
+        self.task, self.waiting = task, 0
+
+
 class Keeper:
     """Keeps answers by question. For one event loop."""
 
@@ -42,7 +49,15 @@ class Keeper:
         self._kept: OrderedDict[Hashable, Kept] = OrderedDict()
         self._bytes = 0
         self._swept = clock()
-        self._making: dict[Hashable, asyncio.Future[Kept]] = {}
+        self._making: dict[Hashable, _Making] = {}
+
+    def find(self, key: Hashable, mark: Hashable) -> Kept | None:
+        """The answer to *key* at *mark* that is kept, if one is."""
+        found = self._kept.get(key)
+        if found is None or found.mark != mark or self._clock() >= found.until:
+            return None
+        self._kept.move_to_end(key)
+        return found
 
     async def answer(
         self, key: Hashable, mark: Hashable,
@@ -50,36 +65,37 @@ class Keeper:
     ) -> Kept:  # fmt: skip
         """The answer to *key* while the database is at *mark*; *make* makes one that is missing.
 
-        Whoever asks while it is made waits for the same one, its error too.
+        Whoever asks while it is made waits for the same one, its error too. It is cancelled when
+        nobody waits any more.
         """
-        found = self._kept.get(key)
-        if found is not None and found.mark == mark and self._clock() < found.until:
-            self._kept.move_to_end(key)
+        found = self.find(key, mark)
+        if found is not None:
             return found
-        under_way = self._making.get((key, mark))
-        if under_way is not None:
-            return await asyncio.shield(under_way)
-        future: asyncio.Future[Kept] = asyncio.get_running_loop().create_future()
-        self._making[key, mark] = future
+        making = self._making.get((key, mark))
+        if making is None:
+            making = _Making(asyncio.ensure_future(self._make(key, mark, make)))
+            self._making[key, mark] = making
+        making.waiting += 1
         try:
-            body, headers = await make()
-        except BaseException as error:
-            if isinstance(error, asyncio.CancelledError):
-                future.cancel()  # those who wait ask again by themselves
-            else:
-                future.set_exception(error)
-                future.exception()  # looked at: nobody may be waiting
-            raise
-        else:
-            weight = len(body) + text_in((key, *headers.items())) + _OBJECTS
-            until = self._clock() + self._holds_s
-            tag = f'"{sha256(body).hexdigest()[:32]}"'
-            kept = Kept(body, tag, headers, until, mark, weight)
-            self._keep(key, kept)
-            future.set_result(kept)
-            return kept
+            return await asyncio.shield(making.task)
         finally:
-            del self._making[key, mark]
+            making.waiting -= 1
+            if not making.waiting:
+                if self._making.get((key, mark)) is making:
+                    del self._making[key, mark]
+                making.task.cancel()  # nothing, where it is done
+
+    async def _make(
+        self, key: Hashable, mark: Hashable,
+        make: Callable[[], Awaitable[tuple[bytes, dict[str, str]]]],
+    ) -> Kept:  # fmt: skip
+        body, headers = await make()
+        weight = len(body) + text_in((key, *headers.items())) + _OBJECTS
+        until = self._clock() + self._holds_s
+        tag = f'"{sha256(body).hexdigest()[:32]}"'
+        kept = Kept(body, tag, headers, until, mark, weight)
+        self._keep(key, kept)
+        return kept
 
     def _keep(self, key: Hashable, kept: Kept) -> None:
         self._sweep()

@@ -12,7 +12,7 @@ from importlib import resources
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import anyio.to_thread
+import anyio
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -20,12 +20,14 @@ from starlette.routing import BaseRoute, Route
 
 from tracker.app.answers import QUESTIONS, Answers
 from tracker.app.asked import BadQuestion, Parameter, unknown
+from tracker.app.asker import AskerGone
 from tracker.app.root import NothingRecorded
 from tracker.domain.gpu import UnknownGpu
 from tracker.domain.job import JobError
 from tracker.registry import UnknownProvider
 from tracker.report.shapes import texts
 from tracker.web.pages.addresses import Address, parsed
+from tracker.web.there import in_thread, while_there
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -134,7 +136,10 @@ def page_routes(answers: Callable[[], Answers], *, api: str = "/api/v1") -> list
         async def answer(request: Request) -> Response:
             site = Site(answers(), api)
             make = partial(_answer, site, kind, KINDS, request)
-            return await anyio.to_thread.run_sync(make, limiter=limiter())
+            try:
+                return await while_there(request, in_thread(make, limiter()))
+            except AskerGone:
+                return Response(status_code=503)  # which nobody reads
 
         return answer
 
