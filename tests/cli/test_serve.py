@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
 
 from tests.cli.cheapest_market import polls
 from tests.cli.harness import filled, run
-from tests.support.pg import TestServer
+from tests.support.pg import TestServer, bindir_of_tests, reachable_folder
+from tests.web.api.served import MANY, Client, client
+from tracker.app import App
 from tracker.settings import SettingsError
+from tracker.web.alone import Alone
+from tracker.web.api.app import MARK_HOLDS_S
+from tracker.web.api.guard import Access
 
 COMMAND = Path(sys.executable).with_name("gpucost")
 TOKEN = "a-token-of-sixteen-letters"
@@ -95,6 +105,53 @@ def test_it_answers_until_it_is_told_to_stop(
             process.kill()
             process.wait(20)
             process.stderr.close()
+
+
+def test_its_embedded_server_is_started_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GPUCOST_DATABASE_URL", "GPUCOST_DATABASE_URL_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    with reachable_folder() as folder:
+        env = {"GPUCOST_DATA_DIR": str(folder)}
+        if (bindir := bindir_of_tests()) is not None:
+            env["GPUCOST_POSTGRES_BINDIR"] = str(bindir)
+        app = App(env=env)
+        embedded = app.embedded
+        assert embedded is not None
+        try:
+            with app.database(upgrade=True) as url:
+                web = Alone(url, app, env=env).web(Access(), MANY)
+                with asyncio.Runner() as runner:
+                    asking = Client(web, runner)
+                    for path in ("/readyz", "/api/v1/providers"):
+                        asking.get(path)
+                        pid = embedded.status().pid
+                        assert pid is not None
+                        os.kill(pid, signal.SIGKILL)
+                        _wait_until(lambda: not embedded.status().running)
+                        time.sleep(MARK_HOLDS_S)
+                        asking.get(path)
+                        assert embedded.status().pid != pid
+        finally:
+            embedded.stop(force=True)
+
+
+def _wait_until(done: Callable[[], bool]) -> None:
+    for _ in range(1000):
+        if done():
+            return
+        time.sleep(0.01)
+    pytest.fail("it did not come to that")
+
+
+def test_nobody_is_told_where_the_socket_is(tmp_path: Path) -> None:
+    gone = f"postgresql://gpucost@/gpucost?host={quote(str(tmp_path), safe='')}"
+    with client(gone, tmp_path) as asking:
+        for path in ("/readyz", "/status", "/api/v1/providers"):
+            got = asking.ask(path)
+            assert "cannot reach the database" in got.text
+            assert str(tmp_path) not in got.text
 
 
 def _without_ages(document: dict[str, list[dict[str, object]]], like: object) -> object:

@@ -15,7 +15,7 @@ from tracker.app import kept
 from tracker.app.asker import read_for_asker, still_asked
 from tracker.app.market import Market
 from tracker.app.root import App, NothingRecorded
-from tracker.store.errors import StoreError
+from tracker.store.errors import DatabaseUnreachable, StoreError
 
 if TYPE_CHECKING:
     import psycopg
@@ -116,9 +116,12 @@ class LiveApp(App):
         config: str | Path | None = None,
         env: Mapping[str, str] | None = None,
         redactor: Redactor | None = None,
+        renew: Callable[[], str] | None = None,
     ) -> None:
+        """*renew* starts a server anew that has ended, and gives its URL; it may raise
+        StoreError."""
         super().__init__(config, env, redactor)
-        self._url = url
+        self._url, self._renew = url, renew
         self._idle = _Idle()
         self.market = Market()
         # What the snapshots that are open see, once it was asked for.
@@ -162,14 +165,14 @@ class LiveApp(App):
     @contextmanager
     def _opened(self) -> Iterator[psycopg.Connection[Any]]:
         from tracker.store.deadline import within
-        from tracker.store.engine import connect, translated
+        from tracker.store.engine import translated
 
         url = self._url()
         with translated():
             connection = self._idle.take(url)
             new = connection is None
             if connection is None:
-                connection = connect(url, statement_timeout_s=TIMEOUT_S, read_only=True)
+                connection = self._connected(url)
             try:
                 with within(connection, QUESTION_S), read_for_asker(connection):
                     if new:
@@ -179,6 +182,16 @@ class LiveApp(App):
                 connection.close()
                 raise
             self._idle.put(url, connection)
+
+    def _connected(self, url: str) -> psycopg.Connection[Any]:
+        from tracker.store.engine import connect
+
+        try:
+            return connect(url, statement_timeout_s=TIMEOUT_S, read_only=True)
+        except DatabaseUnreachable:
+            if self._renew is None:
+                raise
+        return connect(self._renew(), statement_timeout_s=TIMEOUT_S, read_only=True)
 
     def _check_revision(self, connection: psycopg.Connection[Any]) -> None:
         from tracker.store import migrate

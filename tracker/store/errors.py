@@ -16,6 +16,7 @@ _SECRETS = (
     # Only the password goes: user and host help to find the wrong setting. Up to the last "@":
     # a password may hold others, and blanks; rather too much is hidden than its tail shown.
     (re.compile(r"(\w+://[^\s:@]*):.*@"), r"\1:***@"),
+    (re.compile(r'(?i)\bon socket "[^"]*"'), "on its socket"),  # others may be told of it
     (re.compile(r"(?i)(pass(?:word|wd|file)?\s*=\s*)('(?:[^'\\]|\\.)*'?|[^\s&]+)"), r"\1***"),
 )
 

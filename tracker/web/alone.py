@@ -31,7 +31,9 @@ class Alone:
         env: Mapping[str, str] | None = None,
     ) -> None:
         self._url = url
-        self._live = LiveApp(lambda: url, config, env, app.redactor)
+        self._embedded = app.embedded
+        renew = None if self._embedded is None else self._again
+        self._live = LiveApp(lambda: self._url, config, env, app.redactor, renew)
         self._answers = Answers(self._live)
 
     def web(self, access: Access, limits: Limits | None = None) -> Starlette:
@@ -39,6 +41,13 @@ class Alone:
         metrics = Metrics(StoreFigures(lambda: self._url, self._live.catalogue))
         beside = site_routes(lambda: self._answers, access, limits)
         return make_web(self, metrics, beside, access.hosts)
+
+    def _again(self) -> str:
+        """The URL of the embedded server, which is started anew when it has ended."""
+        assert self._embedded is not None  # noqa: S101 - else nobody calls this
+        with self._embedded.running() as url:  # the lease of whoever serves goes on
+            self._url = url
+        return url
 
     # -- what is known of it, see StatusSource ---------------------------------------------------
 
