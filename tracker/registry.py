@@ -29,6 +29,10 @@ class UnknownProvider(Exception):
     """No provider of that name is installed. The message names the nearest ones."""
 
 
+class UnknownTier(UnknownProvider):
+    """No provider has a tier of that name. The message names the nearest ones."""
+
+
 class BrokenProvider(Exception):
     """A provider that cannot be loaded: which package it comes from and what it said."""
 

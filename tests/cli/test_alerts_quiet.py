@@ -80,7 +80,7 @@ def test_an_argument_that_is_not_utf8_is_one_line_and_exit_2(desk: Desk) -> None
 
 
 def test_a_pattern_that_matches_no_rule_is_said(desk: Desk) -> None:
-    for pattern in ("nosuch-*", "["):
+    for pattern in ("nosuch-*", "[x-z]?"):
         made = alerts("silence", pattern, *FOR)
         assert (made.code, "no rule is called " + pattern in made.out) == (0, True)
     assert "no rule is called" not in alerts("silence", "h100*", *FOR).out
@@ -113,6 +113,9 @@ def test_until_is_a_time_in_utc_and_the_author_is_the_account(desk: Desk) -> Non
         (["--job", "bert-lage", *FOR], "did you mean bert-large"),
         (["--provider", "acmee", *FOR], "did you mean acme or azure?"),
         (["--gpu", "H10", *FOR], "H10"),
+        (["[", *FOR], "'[' is never closed"),
+        (["h100*[a", *FOR], "'[' is never closed"),
+        (["h100 *", *FOR], "' ' is in no rule's name"),
         (["--list", "--end", "1"], "not two at once"),
         ([SHIPPED, *FOR, "--list"], "not two at once"),
         (["--all"], "--all goes with --list"),

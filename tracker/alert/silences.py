@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
@@ -10,6 +11,15 @@ from tracker.alert.sides import Ask
 from tracker.domain.gpu import Catalogue, UnknownGpu
 from tracker.domain.rule.condition import ProviderStale
 from tracker.store.alerts import Silence
+
+_SET = re.compile(r"\[!?\]?[^\]]*\]")
+
+
+def check_pattern(pattern: str) -> None:
+    """Raise ValueError for a pattern of rules' names that no name can match."""
+    if found := re.search(r"[^a-z0-9._*?-]", _SET.sub("", pattern.lower())):
+        why = "is never closed" if found[0] == "[" else "is in no rule's name"
+        raise ValueError(f"{pattern[:60]!r}: {found[0]!r} {why}")
 
 
 def silence_for(

@@ -121,7 +121,7 @@ def check_providers(connection: psycopg.Connection[Any], names: Iterable[str]) -
 
 
 def check_tiers(connection: psycopg.Connection[Any], names: Iterable[str]) -> None:
-    """Raise UnknownProvider, with the nearest, for a tier that no provider has."""
+    """Raise UnknownTier, with the nearest, for a tier that no provider has."""
     asked = tuple(name for name in names if name not in _TIERS)
     if not asked:
         return
@@ -134,7 +134,7 @@ def check_tiers(connection: psycopg.Connection[Any], names: Iterable[str]) -> No
 
             near = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.4)
             hint = f"did you mean {' or '.join(near)}?" if near else f"known: {_list(known)}"
-            raise registry.UnknownProvider(f"no provider has a tier {name!r}; {hint}")
+            raise registry.UnknownTier(f"no provider has a tier {name!r}; {hint}")
 
 
 def _list(names: Iterable[str]) -> str:

@@ -48,6 +48,8 @@ def problem(got: httpx.Response, status: int, kind: str) -> dict[str, Any]:
         ("cheapest?job=../../../etc/passwd", 400, "bad-question", "no job is called"),
         ("cheapest?job=bert-large&gpu=H10O", 400, "unknown-gpu", "H10O"),
         ("cheapest?job=bert-large&provider=amazn", 400, "unknown-provider", "no provider"),
+        ("cheapest?job=bert-large&tier=zzz", 400, "unknown-tier", "no provider has a tier 'zzz'"),
+        ("offers?tier=comunity", 400, "unknown-tier", "did you mean community"),
         ("cheapest?job=bert-large&job=x", 400, "bad-question", "twice"),
         ("cheapest?job=bert-large&tpo=3", 400, "bad-question", "did you mean top"),
         ("cheapest?job=bert-large&top=0", 400, "bad-question", "from 1"),
@@ -249,6 +251,7 @@ class TestWriting:
         ("change", "status", "kind"),
         [
             ({"rule": "nothing-so-called"}, 404, "no-such-rule"),
+            ({"rule": "["}, 400, "bad-question"), ({"rule": "h100*\u00e9"}, 400, "bad-question"),
             ({"rule": None}, 400, "bad-question"), ({"length": "x"}, 400, "bad-question"),
             ({"length": "400d"}, 400, "bad-question"), ({"comment": " "}, 400, "bad-question"),
             ({"comment": "a\nb"}, 400, "bad-question"),

@@ -126,6 +126,12 @@ def _rule(app: App, name: str) -> str:
     """*name* as a silence has it: of a rule that exists, unless it is a pattern."""
     name = name.lower()
     if any(sign in name for sign in "*?["):
+        from tracker.alert.silences import check_pattern
+
+        try:
+            check_pattern(name)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
         return name
     configured = Configured.of(app)
     if name not in configured.names:

@@ -29,6 +29,7 @@ from tracker.report.shapes import jobs as job_shapes
 from tracker.report.shapes.texts import SCHEMA_VERSION, json_text, plain
 from tracker.store.errors import DatabaseUnreachable, StoreError
 from tracker.web.api import described, models, models_alerts, models_offers, models_past, writes
+from tracker.web.api.accept import accepted
 from tracker.web.api.guard import Access, Guard, Limits
 from tracker.web.api.heads import Heads
 from tracker.web.api.kept import Keeper, Kept
@@ -175,22 +176,11 @@ def _format(named: str | None, accept: str) -> str:
         if named not in FORMATS:
             raise BadQuestion("format", f"is one of {', '.join(FORMATS)}")
         return named
-    kinds = {kind.partition(";")[0]: form for form, kind in FORMATS.items()}
-    best: tuple[float, str] | None = None
-    for part in accept.split(",") if accept.strip() else ["*/*"]:
-        kind, *options = (piece.strip().lower() for piece in part.split(";"))
-        weight = 1.0
-        for option in options:
-            if match := re.fullmatch(r"q=([01](?:\.\d{0,3})?)", option):
-                weight = float(match[1])
-        form = kinds.get(kind) or {"*/*": "json", "application/*": "json", "text/*": "csv"}.get(
-            kind
-        )
-        if form is not None and weight > 0 and (best is None or weight > best[0]):
-            best = weight, form
-    if best is None:
-        raise Refused(406, "format", f"answers come as {', '.join(kinds)}")
-    return best[1]
+    found = accepted(accept, FORMATS)
+    if found is None:
+        known = ", ".join(kind.partition(";")[0] for kind in FORMATS.values())
+        raise Refused(406, "format", f"answers come as {known}")
+    return found
 
 
 def _offset(text: str | None, name: str) -> int:

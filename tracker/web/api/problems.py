@@ -11,7 +11,7 @@ from tracker.app import NothingRecorded
 from tracker.app.asked import BadQuestion
 from tracker.domain.gpu import UnknownGpu
 from tracker.domain.job import JobError
-from tracker.registry import BrokenProvider, UnknownProvider
+from tracker.registry import BrokenProvider, UnknownProvider, UnknownTier
 from tracker.report.shapes.texts import json_text
 from tracker.settings import SettingsError
 from tracker.store.errors import StoreError
@@ -69,6 +69,8 @@ def refusal(error: Exception) -> Refused:
         return Refused(400, "bad-job", str(error), parameter="job")
     if isinstance(error, UnknownGpu):
         return Refused(400, "unknown-gpu", str(error), parameter="gpu")
+    if isinstance(error, UnknownTier):
+        return Refused(400, "unknown-tier", str(error), parameter="tier")
     if isinstance(error, UnknownProvider | BrokenProvider):
         return Refused(400, "unknown-provider", str(error))
     if isinstance(error, NothingRecorded):

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
+from tracker.alert.silences import check_pattern
 from tracker.app import App, asked, measuring
 from tracker.app.asked import BadQuestion
 from tracker.app.standing import Configured
@@ -191,7 +192,12 @@ def _until(text: str, now: datetime) -> datetime:
 
 
 def _rule(app: App, name: str) -> str:
-    if not any(sign in name for sign in "*?[") and name not in Configured.of(app).names:
+    if any(sign in name for sign in "*?["):
+        try:
+            check_pattern(name)
+        except ValueError as error:
+            raise BadQuestion("rule", str(error)) from None
+    elif name not in Configured.of(app).names:
         raise Refused(404, "no-such-rule", f"no rule is called {name[:60]!r}")
     return name
 
