@@ -6,8 +6,8 @@ is a report, whose plain form is in ``tracker.report.shapes``. Nothing here writ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -114,6 +114,12 @@ class Answers:
         self.app = app
         self._files = files
         self._reading = reading or app.reading
+
+    @contextmanager
+    def together(self) -> Iterator[Answers]:
+        """Answers that all read one state of the database, for one thread."""
+        with self._reading() as connection:
+            yield Answers(self.app, files=self._files, reading=lambda: nullcontext(connection))
 
     def cheapest(self, question: Question) -> CheapestReport:
         """The cheapest way to run a job."""

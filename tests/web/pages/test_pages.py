@@ -119,6 +119,12 @@ def test_an_estimate_says_what_is_rented_and_billed(site: Pages) -> None:
     assert "Set-up is billed beside" in text(found, ".remarks")
 
 
+def test_a_bill_of_less_than_a_cent_is_not_nothing(site: Pages) -> None:
+    found = text(page(f"{site.url}/?hours=A100=0.0001&gpu=A100"), "h1 + .answer")
+    assert re.search(r"\$0\.000\d+", found), found
+    assert not re.search(r"\$0\.00(?!\d)", found), found
+
+
 def test_files_hold_what_is_shown(site: Pages) -> None:
     found = page(f"{site.url}{JOB}&market=any&top=3")
     shown = columns(found, '[aria-label="Ranking"]')[:3]
@@ -246,13 +252,16 @@ def test_providers_and_alerts(site: Pages) -> None:
     [
         ("/?job=nope", "no job is called"), ("/?job=bert-large&gpu=h1000", "h1000"),
         ("/?job=bert-large&colour=red", "there is no parameter"),
-        ("/?job=bert-large&top=0", "top"), ("/?job=bert-large&job=resnet-50", "given twice"),
+        ("/?job=bert-large&top=0", "top"), ("/?job=bert-large&top=1001", "at most 1,000 rows"),
+        ("/?job=bert-large&top=20000", "at most 1,000 rows"),
+        ("/?job=bert-large&job=resnet-50", "given twice"),
         ("/history?job=bert-large&bucket=1s", "bucket"),
         ("/history?job=bert-large&since=90d&bucket=15m", "more than a page takes"),
         ("/history?job=bert-large&since=2099-01-01", "future"),
         ("/history?job=bert-large&tz=Mars/Base", "time zone"),
         ("/break-even?job=bert-large&speed_up=0", "speed_up"),
         ("/break-even?job=bert-large&speed_up=nan", "speed_up"),
+        ("/break-even?job=bert-large&speed_up=1." + "0" * 999, "speed_up"),
         ("/break-even?job=bert-large&left=H100&right=H100", "may be the same GPU"),
         ("/estimate?model=/etc/passwd.json&tokens=1M", "name a model"),
         ("/estimate?model=No+Such+Model&tokens=50M", "unknown model"),

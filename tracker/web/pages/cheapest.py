@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracker.app.answers import Question
+from tracker.app.asked import BadQuestion
 from tracker.domain.kind import KIND_TEXTS
 from tracker.domain.pareto import Goal
 from tracker.report.filters import STALE, age_of, age_seconds, nothing_left, rented_kind
@@ -16,6 +17,7 @@ from tracker.report.record import nothing_then
 from tracker.report.shapes import goals, texts, words
 from tracker.report.shapes.rows import ref
 from tracker.report.shapes.units import lines as unit_lines
+from tracker.web.api.views import MOST_ROWS
 from tracker.web.pages import sorting
 from tracker.web.pages.addresses import Address
 from tracker.web.pages.fields import job_fields
@@ -68,6 +70,8 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
         "remarks": [], "excluded": [], "footer": None,
     }  # fmt: skip
     question = Question.parsed("cheapest", address.question)
+    if question.values["top"] > MOST_ROWS:
+        raise BadQuestion("top", f"at most {MOST_ROWS:,} rows at once; filter instead")
     report = site.answers.cheapest(question)
     app = site.answers.app
     shown = {row.offer.key for row in report.rows}

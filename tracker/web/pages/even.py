@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tracker.app.answers import QUESTIONS, Question
+from tracker.app.answers import QUESTIONS, Answers, Question
 from tracker.app.asked import BadQuestion
 from tracker.app.past import NOW_ONLY
+from tracker.domain.bounds import bounded
 from tracker.report.compare import compare_report
 from tracker.report.shapes import compared as shape
 from tracker.report.shapes import texts
@@ -71,14 +72,19 @@ def fill(asked: Asked, values: dict[str, Any]) -> None:
         "dead_low": 1 - DEAD_BAND, "dead_high": 1 + DEAD_BAND,
         "names": (address.value("left"), address.value("right")),
     }  # fmt: skip
+    with site.answers.together() as answers:  # a poll in between would tell of two prices as now
+        _fill_from(answers, address, values)
+
+
+def _fill_from(answers: Answers, address: Address, values: dict[str, Any]) -> None:
     wanted = _speed_up(address)
-    over_time = site.answers.versus(Question.parsed("versus", _over_time(address)))
-    report = site.answers.compare(Question.parsed("compare", _comparable(address)))
+    over_time = answers.versus(Question.parsed("versus", _over_time(address)))
+    report = answers.compare(Question.parsed("compare", _comparable(address)))
     if report.compared is not None:
         values["what_if"] = _what_if(report, address, wanted)
         if wanted is not None and values["what_if"] is not None:
             pairs = _at_speed_up(report.compared, address, wanted)
-            left = site.answers.cheapest(Question.parsed("cheapest", pairs))
+            left = answers.cheapest(Question.parsed("cheapest", pairs))
             report = compare_report(left, report.right)
             # Programs are told of what there is.
             values["formats"] = [(f"{name} as it is", to) for name, to in values["formats"]]
@@ -191,10 +197,10 @@ def _speed_up(address: Address) -> Decimal | None:
     if not text:
         return None
     try:
-        value = Decimal(text)
-    except InvalidOperation:
+        value = bounded(Decimal(text))
+    except (ValueError, ArithmeticError):
         raise BadQuestion("speed_up", f"{text[:40]!r} is not a number") from None
-    if not value.is_finite() or not LEAST_SPEED_UP <= value <= MOST_SPEED_UP:
+    if not LEAST_SPEED_UP <= value <= MOST_SPEED_UP:
         raise BadQuestion("speed_up", f"must lie within {LEAST_SPEED_UP} and {MOST_SPEED_UP}")
     return value
 
