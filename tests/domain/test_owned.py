@@ -82,6 +82,8 @@ def test_what_nobody_knows_is_asked_for() -> None:
         ([ONE | {"pue": "0.9"}], "pue: 0.9 must be from 1 to 3"),
         ([ONE | {"watts": 0}], "watts: 0 must be above 0"),
         ([ONE | {"wear_usd_per_hour": -1}], "must be from 0 to 1000"),
+        ([ONE | {"usd_per_kwh": "1E-999999999"}], "usd_per_kwh: must be a number"),
+        ([ONE | {"watts": "1" + "." + "1" * 40}], "watts: must be a number"),
         ([ONE | {"count": True}], "count: must be a whole number"),
         ([ONE | {"machines": "two"}], "machines: must be a whole number"),
         ([ONE | {"name": " "}], "name: must be text"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import unicodedata
 from decimal import Decimal
 
 import pytest
@@ -37,3 +39,57 @@ def test_no_figure_has_an_exponent_or_is_off_by_more_than_its_digits(
 )  # fmt: skip
 def test_hours_are_never_shown_as_none_of_them(hours: str, shown: str) -> None:
     assert texts.hours(Decimal(hours)) == shown
+
+
+@pytest.mark.parametrize(
+    ("usd", "places", "shown"),
+    [
+        ("0.00009", 2, "$0.00009"), ("0.0000946", 2, "$0.000095"), ("0.005", 2, "$0.005"),
+        ("0.0051", 2, "$0.01"), ("0", 2, "$0.00"), ("0E-9", 8, "$0.00000000"),
+        ("1234.5", 2, "$1,234.50"),
+        ("0.00001", 4, "$0.00001"), ("-0.001", 2, "$-0.001"), ("1E-20", 2, f"$0.{'0' * 19}1"),
+    ],
+)  # fmt: skip
+def test_an_amount_is_never_shown_as_nothing(usd: str, places: int, shown: str) -> None:
+    assert texts.usd(Decimal(usd), places) == shown
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**12), max_value=10**12)
+       .filter(lambda usd: not usd or usd.adjusted() > -30), st.integers(0, 6))  # fmt: skip
+def test_only_no_dollars_are_none(usd: Decimal, places: int) -> None:
+    for text in (texts.usd(usd, places), texts.usd_text(usd)):
+        found = Decimal((text or "").replace("$", "").replace(",", ""))
+        assert bool(found) == bool(usd)
+        assert abs(found - usd) <= Decimal("0.5").scaleb(-min(places, 6))
+
+
+_HIDDEN = "\u061c\u00ad\u180e\u034f\u3164\u200b\u202e\u2069\ufeff\U000e0041\U000e0001"
+
+
+@pytest.mark.parametrize("hidden", [*_HIDDEN, "\x00", "\x1b", "\x9b"])
+def test_what_cannot_be_seen_is_shown_as_that(hidden: str) -> None:
+    assert texts.visible(f"a{hidden}b") == "a\ufffdb"
+    assert texts.csv_cell(f"a{hidden}b") == "a\ufffdb"
+    for indent in (None, 1):
+        text = texts.json_text({"x": f"a{hidden}b é €"}, indent)
+        assert hidden not in text
+        assert json.loads(text) == {"x": f"a{hidden}b é €"}
+
+
+def test_all_that_unicode_formats_with_is_hidden() -> None:
+    """By the general category, but for signs of scripts that are seen."""
+    seen = range(0x600, 0x606), range(0x6DD, 0x6DE), range(0x70F, 0x710), range(0x890, 0x8E3)
+    for code in range(0x20, 0x20000):
+        letter = chr(code)
+        if unicodedata.category(letter) == "Cf" and not any(code in some for some in seen):
+            if 0x11000 <= code < 0x14000:  # numbers of Kaithi, joiners of hieroglyphs
+                continue
+            assert texts.visible(letter) == "\ufffd", hex(code)
+
+
+@pytest.mark.parametrize(
+    "start", [*"=+-@", "\uff1d", "\uff0b", "\uff0d", "\uff20", " =", "\u3000=", "\xa0@"]
+)
+def test_no_cell_is_a_formula(start: str) -> None:
+    assert texts.csv_cell(f"{start}HYPERLINK(1)") == f"'{start}HYPERLINK(1)"
+    assert texts.csv_cell("-1.5") == "-1.5"

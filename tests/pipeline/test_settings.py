@@ -183,6 +183,12 @@ def test_settings_have_no_hidden_inputs(home: Path, monkeypatch: pytest.MonkeyPa
         ("", {"GPUCOST_ALIASES": "{bad"}, "GPUCOST_ALIASES: must be JSON"),
         ("", {"GPUCOST_PRICEBOOK_PATHS": "[bad"}, "GPUCOST_PRICEBOOK_PATHS: must be JSON"),
         (
+            "[quality.bands.H100]\nspot = [1E-999999999, 1]",
+            {},
+            "{file}: quality.bands.H100.spot: is out of range: at most 30 digits,"
+            " from 1e-20 to 1e20",
+        ),
+        (
             "[quality.bands.H100]\nspot = [5, 1]",
             {},
             "{file}: quality.bands: the lower bound of a band is above its upper bound",

@@ -16,6 +16,7 @@ from typing import Any
 from tracker.alert.evaluate import Evaluation
 from tracker.alert.rules import Rule, job_dict
 from tracker.alert.sides import TYPED, Ask, Side
+from tracker.domain.bounds import in_full
 from tracker.domain.break_even import break_even
 from tracker.domain.rule.condition import (
     ANY,
@@ -41,8 +42,7 @@ def number_text(number: Decimal | None) -> str | None:
         return None
     if abs(number) < _LIMIT:
         number = number.quantize(_STEP, ROUND_HALF_EVEN)
-    text = format(number, "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    return in_full(number)
 
 
 def inputs_of(
@@ -57,7 +57,7 @@ def inputs_of(
         "at": e.at.isoformat(),
         "health": str(sample.health),
         "reason": sample.reason,
-        "value": None if sample.value is None else format(sample.value, "f"),
+        "value": None if sample.value is None else in_full(sample.value),
         "label": sample.label,
         **{name: side and side_dict(side, e, urls) for name, side in sides.items()},
         "labels": {name: side_dict(side, e, urls) for name, side in e.labels.items()},

@@ -10,6 +10,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any, TypeVar
 
+from tracker.domain.bounds import OutOfRange
 from tracker.domain.money import parse_decimal
 from tracker.domain.texts import unstorable
 
@@ -120,6 +121,8 @@ def number(value: Any) -> Decimal:
     """A number, exactly as typed."""
     try:
         found = parse_decimal(str(value) if isinstance(value, float) else value)
+    except OutOfRange:
+        raise Wrong(f"{shown(value)} is not plausible") from None
     except ValueError:
         raise Wrong(f"{shown(value)} is not a number") from None
     if not -12 <= found.adjusted() <= 9 or len(found.as_tuple().digits) > 20:

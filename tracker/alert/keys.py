@@ -10,6 +10,7 @@ from typing import Any
 
 from tracker.alert import fields
 from tracker.alert.fields import Wrong
+from tracker.domain.bounds import in_full
 from tracker.domain.kind import KINDS
 from tracker.domain.offer import Market
 from tracker.domain.rule.types import Policy
@@ -100,6 +101,6 @@ def policy_dict(policy: Policy) -> dict[str, Any]:
         if isinstance(value, timedelta):
             value = value.total_seconds()
         elif isinstance(value, Decimal):
-            value = format(value.normalize(), "f")
+            value = in_full(value.normalize())
         plain[name] = value
     return plain

@@ -20,6 +20,7 @@ from tracker.alert import fields
 from tracker.alert.fields import RuleProblem, Table
 from tracker.alert.keys import FILTERS, MARGINS, NOTICES, ONLY_NOW, POLICY, policy_dict
 from tracker.domain import confirm
+from tracker.domain.bounds import in_full
 from tracker.domain.gpu import Catalogue, UnknownGpu
 from tracker.domain.job import Job, JobError, NoEstimate, runtime_for
 from tracker.domain.offer import Market
@@ -342,12 +343,12 @@ def job_dict(job: Job) -> dict[str, Any]:
     return {
         "name": job.name,
         "hours": {
-            gpu: [format(h.hours.normalize(), "f"), h.gpus, h.lower_bound]
+            gpu: [in_full(h.hours.normalize()), h.gpus, h.lower_bound]
             for gpu, h in sorted(job.hours.items())
         },
         "gpus_needed": job.gpus_needed,
         **{
-            name: None if (value := getattr(job, name)) is None else format(value.normalize(), "f")
+            name: None if (value := getattr(job, name)) is None else in_full(value.normalize())
             for name in ("min_vram_gb", "disk_gb", "egress_gb", "setup_hours")
         },
         **{

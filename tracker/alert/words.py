@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from typing import Any
 
+from tracker.domain.texts import dollars
 from tracker.telemetry import one_line
 
 Context = Mapping[str, Any]
@@ -53,9 +54,8 @@ def usd(value: Any, places: int = 2) -> str:
     found = number(value)
     if found is None:
         return text(value)
-    shown = f"{found.quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN):,f}"
-    whole, _, cents = shown.partition(".")
-    return f"${whole}.{cents[:2]}{cents[2:].rstrip('0')}"
+    whole, _, cents = dollars(found, places).partition(".")
+    return f"{whole}.{cents[:2]}{cents[2:].rstrip('0')}"
 
 
 def duration(seconds: Any) -> str:

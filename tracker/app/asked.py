@@ -13,11 +13,13 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tracker.domain.bounds import bounded, lasting, shown
 from tracker.domain.exact import EXACT
 from tracker.domain.job import MAX_HOURS
 from tracker.domain.job_download import MAX_GB, MAX_MBPS
 from tracker.domain.job_text import MAX_SETUP_HOURS
 from tracker.domain.kind import KINDS, Kind
+from tracker.domain.texts import unstorable
 
 if TYPE_CHECKING:
     from tracker.report.filters import Filters
@@ -69,14 +71,14 @@ def words(value: str) -> tuple[str, ...]:
 
 
 def duration(value: str) -> timedelta:
-    """``90s``, ``30m``, ``2h``, ``7d``; longer than nothing."""
+    """``90s``, ``30m``, ``2h``, ``7d``; longer than nothing, at most 100 years."""
     match = _DURATION.fullmatch(value.strip().lower())
     if not match:
-        raise ValueError(f"{value!r} is not a duration such as 90s, 30m, 2h or 7d")
+        raise ValueError(f"{shown(value)} is not a duration such as 90s, 30m, 2h or 7d")
     try:
-        found = timedelta(seconds=float(match[1]) * _SECONDS[match[2]])
-    except OverflowError:
-        raise ValueError(f"{value!r} is too long") from None
+        found = lasting(Decimal(match[1]), timedelta(seconds=_SECONDS[match[2]]))
+    except ValueError:
+        raise ValueError(f"{shown(value)} is too long: 100 years at most") from None
     if found <= timedelta(0):
         raise ValueError("must be longer than zero")
     return found
@@ -89,44 +91,45 @@ def moment(value: str, now: datetime) -> datetime:
         found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):
         raise ValueError(
-            f"{value!r} is not a time such as 2026-03-01 or 2026-03-01T12:00Z"
+            f"{shown(value)} is not a time such as 2026-03-01 or 2026-03-01T12:00Z"
         ) from None
     if found > now:
-        raise ValueError(f"{value!r} lies in the future")
+        raise ValueError(f"{shown(value)} lies in the future")
     return found
 
 
 def positive(
     value: str, *, zero: bool = False, most: Decimal = _BILLION, unit: str = ""
 ) -> Decimal:
-    """A number above zero, or with *zero* not below it, exactly as typed.
+    """A number above zero, or with *zero* not below it, exactly as typed, within ``bounds``.
 
-    One of a *unit* may be typed with it: of GB ``80``, ``80GB`` or ``1TB``, of hours ``36``,
-    ``36h`` or ``1.5d``.
+    One of a *unit* may be typed with it: of GB ``80``, ``80GB`` or ``1TB``, of hours ``1.5d``.
     """
-    spelt = _UNITS.get(unit, {})
-    known = {word.lower(): count for word, count in spelt.items()}
+    known = {word.lower(): count for word, count in _UNITS.get(unit, {}).items()}
     typed = re.fullmatch(r"(.*[\d.])\s*([a-z/]+)", value.strip().lower(), re.ASCII)
     text, times = (typed[1], known[typed[2]]) if typed and typed[2] in known else (value, 1)
     try:
         number = Decimal(text)
         number = number if times == 1 else EXACT.multiply(number, Decimal(times))
     except ArithmeticError:
-        such = f" of {unit}, such as 12 or 12{next(iter(spelt))}" if spelt else ""
-        raise ValueError(f"{value!r} is not a number{such}") from None
+        such = f" of {unit}, such as 12 or 12{next(iter(_UNITS[unit]))}" if known else ""
+        raise ValueError(f"{shown(value)} is not a number{such}") from None
     if number.is_zero() and zero:
         return Decimal(0)
     if not number.is_finite() or number <= 0 or number > most:
         least = "0 or more" if zero else "above 0"
         limit = "a billion" if most == _BILLION else f"{most:,f}"
-        raise ValueError(f"{value!r} must be {least} and at most {limit}")
-    return number
+        raise ValueError(f"{shown(value)} must be {least} and at most {limit}")
+    try:
+        return bounded(number)
+    except ValueError as error:
+        raise ValueError(f"{shown(value)} {error}") from None
 
 
 def whole(value: str, least: int, most: int) -> int:
     """A whole number of a range."""
     if not re.fullmatch(r"\d{1,9}", value.strip(), re.ASCII) or not least <= int(value) <= most:
-        raise ValueError(f"{value!r} is not a whole number from {least:,} to {most:,}")
+        raise ValueError(f"{shown(value)} is not a whole number from {least:,} to {most:,}")
     return int(value)
 
 
@@ -135,7 +138,7 @@ def flag(value: str) -> bool:
     found = {"": True, "1": True, "true": True, "yes": True, "0": False, "false": False,
              "no": False}.get(value.strip().lower())  # fmt: skip
     if found is None:
-        raise ValueError(f"{value!r} is neither true nor false")
+        raise ValueError(f"{shown(value)} is neither true nor false")
     return found
 
 
@@ -148,7 +151,7 @@ def one_of(value: str, known: Collection[str], what: str) -> str:
 
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
-    raise ValueError(f"{value!r} is not a {what}; {hint}")
+    raise ValueError(f"{shown(value)} is not a {what}; {hint}")
 
 
 # --- filters ----------------------------------------------------------------------------------
@@ -165,7 +168,9 @@ def filters_of(values: Mapping[str, Any]) -> Filters:
     _refuse_contradictions(values)
     for code in values["country"]:
         if not re.fullmatch("[A-Za-z]{2}", code):
-            raise BadQuestion("country", f"{code!r} is not a two-letter country code such as US")
+            raise BadQuestion(
+                "country", f"{shown(code)} is not a two-letter country code such as US"
+            )
     try:
         markets = tuple(one_of(name, MARKETS, "market") for name in values["market"])
     except ValueError as error:
@@ -367,7 +372,7 @@ def parse(
         parameter = parameters.get(name)
         if parameter is None:
             raise unknown(spelt, parameters)
-        if "\x00" in text or (not text.isascii() and not _encodes(text)):
+        if unstorable(text):
             raise BadQuestion(name, "is not text")
         if len(text) > MAX_TEXT:
             raise BadQuestion(name, f"is longer than {MAX_TEXT:,} characters")
@@ -382,14 +387,6 @@ def parse(
             raise BadQuestion(name, f"names more than {MAX_ITEMS}")
         seen.add(name)
     return values
-
-
-def _encodes(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def unknown(spelt: str, parameters: Collection[str]) -> BadQuestion:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from tracker.report.cheapest import Row
     from tracker.report.history.told import Group
 
+_MOST_BITS = 1000  # of a whole number: no text may be made of much larger ones
+
 
 def open(
     config: str | os.PathLike[str] | None = None, *, env: Mapping[str, str] | None = None
@@ -156,12 +158,16 @@ def _hours(hours: object) -> Sequence[str] | None:
         raise BadQuestion("hours: must map GPUs to hours: {'A100': 12, 'H100': 4}")
     for gpu, amount in hours.items():
         _exact(f"hours of {gpu}", amount)
+        if any(sign in str(part) for part in (gpu, amount) for sign in ",="):
+            raise BadQuestion(f"hours: {gpu!r}: {amount!r} must be one GPU and its hours")
     return [f"{gpu}={amount}" for gpu, amount in hours.items()]
 
 
 def _exact(name: str, value: object) -> None:
     if isinstance(value, float):
         raise BadQuestion(f"{name}: {value!r} is a float, which is not exact; say '{value}'")
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:  # no text may be made of some
+        raise BadQuestion(f"{name}: is too large a number")
 
 
 @contextmanager

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
+from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracker.app.asked import BadQuestion
+from tracker.domain.bounds import OutOfRange, lasting, shown
 
 if TYPE_CHECKING:
     from tracker.domain.series_buckets import Calendar
@@ -118,7 +120,7 @@ def _zone(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise BadQuestion(
-            "tz", f"{name!r} is not a time zone such as UTC or Europe/Berlin"
+            "tz", f"{shown(name)} is not a time zone such as UTC or Europe/Berlin"
         ) from None
 
 
@@ -128,21 +130,21 @@ def _moment(text: str, parameter: str, now: datetime, zone: tzinfo) -> datetime:
     match = _AGO.fullmatch(text.lower())
     try:
         if match:
-            return now - float(match[1]) * _UNITS[match[2]]
+            return now - lasting(Decimal(match[1]), _UNITS[match[2]])
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=zone)
         moment = moment.astimezone(UTC)
-    except OverflowError:
-        raise BadQuestion(parameter, f"{text!r} is too long ago") from None
+    except (OverflowError, OutOfRange):
+        raise BadQuestion(parameter, f"{shown(text)} is too long ago") from None
     except ValueError:
         raise BadQuestion(
-            parameter, f"{text!r} is neither a length such as 12h, 90d or 1y nor a time such as"
-            " 2026-03-01 or 2026-03-01T12:00Z"
+            parameter, f"{shown(text)} is neither a length such as 12h, 90d or 1y nor a time"
+            " such as 2026-03-01 or 2026-03-01T12:00Z"
         ) from None  # fmt: skip
     if moment > now:
         raise BadQuestion(
-            parameter, f"{text!r} lies in the future (it is {now:%Y-%m-%d %H:%M} UTC)"
+            parameter, f"{shown(text)} lies in the future (it is {now:%Y-%m-%d %H:%M} UTC)"
         )
     return moment
 
@@ -160,7 +162,9 @@ def _length(text: str) -> tuple[timedelta | Calendar, timedelta]:
         return found, SIZES[about[found]]
     match = _LENGTH.fullmatch(name)
     if not match or match[2] in ("mo", "w") or not int(match[1]):
-        raise BadQuestion("bucket", f"{text!r} is not a length such as 15m, 1h, 6h, 1d, 1w or 1mo")
+        raise BadQuestion(
+            "bucket", f"{shown(text)} is not a length such as 15m, 1h, 6h, 1d, 1w or 1mo"
+        )
     length = int(match[1]) * _UNITS[match[2]]
     if timedelta(days=1) % length:
         raise BadQuestion(

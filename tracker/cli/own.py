@@ -20,6 +20,7 @@ from tracker.cli.options import (
     filters_from,
     stack,
 )
+from tracker.domain.bounds import bounded
 from tracker.domain.exact import BadFigure
 from tracker.domain.gpu import UnknownGpu
 
@@ -37,8 +38,8 @@ class Share(click.ParamType[Decimal]):
     def convert(self, value: Any, param: Any, ctx: Any) -> Decimal:
         text = str(value).strip()
         try:
-            share = Decimal(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-        except ArithmeticError:  # of an exponent that no number may have, too
+            share = bounded(Decimal(text.removesuffix("%"))) / (100 if text.endswith("%") else 1)
+        except (ValueError, ArithmeticError):
             self.fail(f"{value!r} is not a share such as 0.6 or 60%", param, ctx)
         if not (share.is_finite() and 0 < share <= 1):
             self.fail(f"{value!r} must be above 0 and at most 1 (or 100%)", param, ctx)

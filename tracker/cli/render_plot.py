@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from tracker.domain.series import Step
+from tracker.domain.texts import dollars
 from tracker.report.history.steps import series_of
 from tracker.report.history.told import Told
 
@@ -66,7 +68,7 @@ def _label(axes: Any, told: Told) -> None:
     axes.set_title(f"{job.title or job.name}: the cheapest bill on record")
     axes.set_ylabel("USD for the job")
     axes.set_xlim(report.question.start, report.end)
-    axes.yaxis.set_major_formatter(lambda value, _place: f"${value:,.2f}")
+    axes.yaxis.set_major_formatter(lambda value, _place: dollars(Decimal(float(value))))
     axes.yaxis.set_minor_formatter(lambda _value, _place: "")
     axes.grid(visible=True, color="#dddddd", linewidth=0.6)
     if any(group.steps for group in told.groups):

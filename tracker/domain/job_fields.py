@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal, localcontext
 from typing import Any
 
+from tracker.domain.bounds import OutOfRange, bounded, in_full
 from tracker.domain.exact import HOUR_STEP
 from tracker.domain.money import parse_decimal
 from tracker.domain.texts import unstorable
@@ -14,6 +15,7 @@ from tracker.domain.texts import unstorable
 MAX_HOURS = Decimal(10 * 365 * 24)  # ten years: beyond that it is a unit error
 MAX_GPUS_NEEDED = 100_000
 MAX_TEXT = 2000
+plain = in_full  # a decimal without an exponent and trailing zeros
 BOM = "\ufeff"  # what some editors begin a text file with
 
 
@@ -127,13 +129,11 @@ def read_amount(data: Mapping[str, Any], key: str, limit: Decimal, where: str = 
 def read_number(value: Any, where: str) -> Decimal:
     """An exact number."""
     try:
-        number = parse_decimal(value)
+        return bounded(parse_decimal(value))
+    except OutOfRange as error:
+        raise JobError(f"{where}: {_as_typed(value)} {error}") from None
     except ValueError as error:
         raise JobError(f"{where}: {error}") from None
-    # Endless digits or a wild exponent would break exact sums, and the screen when shown.
-    if len(number.as_tuple().digits) > 30 or (number and not -20 <= number.adjusted() <= 20):
-        raise JobError(f"{where}: {_as_typed(value)} is out of range")
-    return number
 
 
 def read_count(
@@ -146,9 +146,3 @@ def read_count(
     if not 1 <= value <= limit:
         raise JobError(f"{where}{key}: {_as_typed(value)} is not between 1 and {limit}")
     return value
-
-
-def plain(number: Decimal) -> str:
-    """A decimal without an exponent and trailing zeros."""
-    text = format(number, "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from tracker.domain.bounds import readable
+
 MICRO = Decimal(1_000_000)
 
 # Hours in a month as price lists count them: 365 days x 24 h / 12. Providers that bill a
@@ -21,7 +23,8 @@ def parse_decimal(value: Any) -> Decimal:
     """Return *value* (text, int or Decimal) as a finite Decimal.
 
     Floats are refused: they have already lost the provider's digits. Raises ValueError on text
-    that is not a plain number (thousands separators included), on NaN and on infinity.
+    that is not a plain number (thousands separators included), on NaN, on infinity and on an
+    exponent beyond 60 either way.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
         raise ValueError(f"not a decimal number: {value!r}")
@@ -31,7 +34,7 @@ def parse_decimal(value: Any) -> Decimal:
         raise ValueError(f"not a decimal number: {value!r}") from None
     if not number.is_finite():
         raise ValueError(f"not a finite number: {value}")
-    return number
+    return readable(number)
 
 
 def to_micro_usd(usd: Decimal) -> int:

@@ -15,6 +15,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from tracker.domain.bounds import in_full
 from tracker.domain.money import HOURS_PER_MONTH, PerGpuHour, PerMachineHour
 from tracker.domain.terms import Availability, Discount, Market, Terms
 
@@ -170,5 +171,5 @@ def canonical(part: object) -> str:
     if part is None:
         return ""
     if isinstance(part, Decimal):  # 1.50 and 1.5 are the same hardware
-        return format(part.normalize(), "f")
+        return in_full(part.normalize())
     return str(part)

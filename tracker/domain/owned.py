@@ -9,9 +9,10 @@ for each GPU, and 22.5 % on top for the host (tracker.domain.energy).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation, localcontext
+from decimal import Decimal, localcontext
 from typing import Any, NamedTuple
 
+from tracker.domain.bounds import bounded
 from tracker.domain.energy import HOST, LOAD_SHARE, Load
 from tracker.domain.exact import EXACT, BadFigure, plain
 from tracker.domain.money import PerMachineHour
@@ -195,8 +196,8 @@ def _number(table: Mapping[str, Any], key: str) -> Decimal | None:
         return None
     try:
         # A float of JSON or TOML by its shortest text, which is what was typed.
-        number = Decimal(str(value)) if not isinstance(value, bool) else None
-    except InvalidOperation:
+        number = bounded(Decimal(str(value))) if not isinstance(value, bool) else None
+    except (ValueError, ArithmeticError):
         number = None
     if number is None or not number.is_finite() or abs(number) > 10**9:
         raise BadFigure(f"{key}: must be a number")

@@ -28,6 +28,7 @@ from tracker.domain.exact import (
     whole_up,
 )
 from tracker.domain.money import HOURS_PER_MONTH, PerMachineHour
+from tracker.domain.texts import dollars
 
 _ZERO = Decimal(0)
 _USED = (LineKind.RUNTIME, LineKind.SETUP)
@@ -148,7 +149,7 @@ def _committed(group: Sequence[Recurring], notes: list[str]) -> Iterable[MonthLi
         each = machines * (price.usd * HOURS_PER_MONTH if each is None else each)
         notes.append(
             f"{names}: committed to for {first.commitment_hours:,} h ({plain(months, 1)} months of "
-            f"${each:,.2f}): ${months * each:,.2f} in all, used or not"
+            f"{dollars(each)}): {dollars(months * each)} in all, used or not"
         )
 
 

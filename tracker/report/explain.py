@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tracker import registry
+from tracker.domain.bounds import in_full
 from tracker.domain.gpu import Catalogue
 from tracker.domain.money import from_micro_usd
 from tracker.domain.normalize import FxRate, normalise
@@ -119,7 +119,7 @@ class HeldExplanation:
             "Offer",
             [
                 f"{q.offer_key.hex()[:10]}  {q.seller} {q.native_id}",
-                f"{_plain(q.gpu_count)} x {q.gpu_key}, {q.market.replace('_', '-')}, "
+                f"{in_full(q.gpu_count)} x {q.gpu_key}, {q.market.replace('_', '-')}, "
                 f"tier {q.tier}, region {q.region or '-'}",
                 f"${from_micro_usd(q.price_micro_usd)} per machine-hour, last seen "
                 f"{_iso(q.last_seen_at)}",
@@ -160,7 +160,7 @@ def explain_offer(
     fx: dict[str, FxRate] = {}
     if o.fx_rate is not None and o.fx_date is not None:
         fx[o.currency] = FxRate(o.fx_rate, o.fx_date)
-    amount, earlier = _plain(o.price_native), reads.offer_spans(connection, o.offer_id)[:-1]
+    amount, earlier = in_full(o.price_native), reads.offer_spans(connection, o.offer_id)[:-1]
     wanted = _Wanted(
         o.source, o.key, o.native_id, found.gpu_raw, amount, fx,
         earlier[-1].price_micro_usd if earlier else None,
@@ -314,7 +314,7 @@ def _offer_lines(e: Explanation) -> list[str]:
         confirmed = f"typed by a person, read on {o.valid_as_of}{until}; not live"
     return [
         f"{o.key.hex()[:10]}  {o.provider} {o.native_id}",
-        f"{_plain(o.gpu_count)} x {o.gpu_key}, {o.market.replace('_', '-')}, tier {o.tier}, "
+        f"{in_full(o.gpu_count)} x {o.gpu_key}, {o.market.replace('_', '-')}, tier {o.tier}, "
         f"region {o.region or '-'}{f', run by {o.upstream}' if o.upstream else ''}",
         f"${from_micro_usd(o.price_micro_usd)} per machine-hour since {_iso(o.valid_from)}",
         f"{confirmed}{', STALE' if e.stale else ''}",
@@ -371,7 +371,7 @@ def _held_line(q: StoredQuarantine) -> str:
 def _read_lines(e: Explanation) -> list[str]:
     o = e.found.offer
     unit = o.price_unit.replace("_", "-").replace("gpu", "GPU")
-    amount = f"{_plain(o.price_native)} {o.currency} per {unit}"
+    amount = f"{in_full(o.price_native)} {o.currency} per {unit}"
     lines = [f"GPU {e.found.gpu_raw!r} -> {o.gpu_key}", f"price {amount} {_formula(o)}"]
     lines += [f"note: {note}" for note in (*e.found.notes, *o.flags)]
     if e.reading.problem:
@@ -386,14 +386,9 @@ def _formula(o: Any) -> str:
     if o.price_unit in (PriceUnit.MACHINE_MONTH, PriceUnit.GPU_MONTH):
         steps.append("/ 730 h")
     if o.price_unit in (PriceUnit.GPU_HOUR, PriceUnit.GPU_MONTH) and o.gpu_count != 1:
-        steps.append(f"x {_plain(o.gpu_count)} GPUs")
+        steps.append(f"x {in_full(o.gpu_count)} GPUs")
     steps.append(f"= ${from_micro_usd(o.price_micro_usd)} per machine-hour")
     return " ".join(steps)
-
-
-def _plain(value: Decimal) -> str:
-    text = format(value, "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _iso(moment: datetime) -> str:

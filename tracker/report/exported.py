@@ -15,6 +15,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from tracker.domain.bounds import in_full
 from tracker.domain.money import from_micro_usd
 from tracker.store.exporting import Column, Part
 
@@ -122,13 +123,8 @@ def _time(value: datetime) -> str:
     return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def _decimal(value: Decimal) -> str:
-    text = format(value, "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
 def _money(micro_usd: int) -> str:
-    return _decimal(from_micro_usd(micro_usd))
+    return in_full(from_micro_usd(micro_usd))
 
 
 def _json(value: Any) -> str:
@@ -144,7 +140,7 @@ def _same(value: Any) -> Any:
 
 
 _TEXT: dict[str, Callable[[Any], Any]] = {
-    "text": _same, "exact": _decimal, "money": _money, "number": _decimal, "integer": str,
+    "text": _same, "exact": in_full, "money": _money, "number": in_full, "integer": str,
     "flag": _flag, "time": _time, "day": date.isoformat, "list": _json, "json": _json,
 }  # fmt: skip
 # Money and decimals stay texts in JSON: a reader's float would lose their digits.
@@ -222,7 +218,7 @@ def arrow_type(pyarrow: Any, column: Column) -> Any:
 
 _EIGHTEEN = Decimal(1).scaleb(-18)
 _ARROW: dict[str, Callable[[Any], Any]] = {
-    "exact": _decimal, "json": _json, "money": from_micro_usd,
+    "exact": in_full, "json": _json, "money": from_micro_usd,
     "number": lambda value: value.quantize(_EIGHTEEN),
 }  # fmt: skip
 

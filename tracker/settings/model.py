@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 import pydantic_settings
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -22,6 +23,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, SettingsConfigDict
 
+from tracker.domain.bounds import bounded
 from tracker.domain.owned import Owned, Site, owned_from_tables, site_from_table
 from tracker.settings import sources
 from tracker.settings.errors import explain
@@ -67,9 +69,9 @@ def _own(value: object) -> tuple[Owned, ...]:
 
 LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)]
 LogFormat = Annotated[Literal["text", "json"], BeforeValidator(_lower)]
-Fraction = Annotated[Decimal, Field(ge=0, le=1)]
+Fraction = Annotated[Decimal, Field(ge=0, le=1), AfterValidator(bounded)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
-Price = Annotated[Decimal, Field(ge=0)]
+Price = Annotated[Decimal, Field(ge=0, le=10**9), AfterValidator(bounded)]
 
 
 class HttpSettings(BaseModel):

@@ -30,6 +30,7 @@ from tracker.web.api.views import VIEWS, View
 from tracker.web.mcp_open import Incoming, Open, Outgoing
 
 MAX_ROWS = 50
+_MOST_BITS = 2000  # of a whole number: no text may be made of much larger ones
 MAX_POINTS = 200  # of history
 MAX_CHARACTERS = 60_000
 AT_ONCE = 4  # questions that are answered side by side
@@ -164,6 +165,8 @@ def _given(arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _text(value: str | float) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise BadQuestion(None, "a number is too large")
     return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 

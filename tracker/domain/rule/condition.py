@@ -33,6 +33,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TypeAlias
 
+from tracker.domain.bounds import in_full
 from tracker.domain.rule.types import Policy
 
 __all__ = [
@@ -115,7 +116,7 @@ class CostDrops:
     days: int
 
     def __str__(self) -> str:
-        return f"cost({self.selection}) drops {plain(self.percent)}% in {self.days}d"
+        return f"cost({self.selection}) drops {in_full(self.percent)}% in {self.days}d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,15 +193,9 @@ def selections_of(condition: Condition) -> tuple[str, ...]:
             return (condition.selection,)
 
 
-def plain(number: Decimal) -> str:
-    """*number* without an exponent and without zeros at its end."""
-    text = f"{number:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
 def usd_text(usd: Decimal) -> str:
     """``$40``, ``$2.50``, ``$1.234``: whole, or with two decimals and more where needed."""
-    text = plain(usd)
+    text = in_full(usd)
     whole, point, decimals = text.partition(".")
     return f"${whole}{point}{decimals.ljust(2, '0') if point else ''}"
 

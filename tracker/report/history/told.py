@@ -16,6 +16,7 @@ from tracker.domain.series_statistics import (
     statistics,
     time_below,
 )
+from tracker.domain.texts import dollars
 from tracker.report.cheapest import CheapestReport, Row
 from tracker.report.dated import a_kind, whose
 from tracker.report.filters import age_seconds
@@ -244,7 +245,7 @@ def length_text(length: timedelta) -> str:
 
 
 def _usd(value: Decimal | None) -> str:
-    return "nothing" if value is None else f"${value:,.2f}"
+    return "nothing" if value is None else dollars(value)
 
 
 def _days(length: timedelta) -> str:

@@ -12,14 +12,27 @@ from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
+from tracker.domain.bounds import in_full
+from tracker.domain.texts import dollars, first_digits
+
 SCHEMA_VERSION = 1
 
 DASH = "—"
 
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+number = in_full  # a decimal in full, without trailing zeros and without an exponent
 
-# Control characters (C1 too: 0x9b starts an escape sequence), zero-width and direction marks.
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+# The wide forms too: a spreadsheet may take them for the narrow ones.
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+_BLANKS = " \xa0\u3000"
+
+# Control characters (C1 too: 0x9b starts an escape sequence), and what Unicode has shown as
+# nothing: direction marks, joiners, fillers, variation selectors, tags.
+_UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
 
 
 def iso(moment: datetime | None) -> str | None:
@@ -50,12 +63,6 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def number(value: Decimal) -> str:
-    """A decimal in full, without trailing zeros and without an exponent."""
-    text = format(value, "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
 def quantity(value: Decimal | None) -> int | float | None:
     """A count or a size that is no money, as a JSON number."""
     if value is None:
@@ -64,17 +71,16 @@ def quantity(value: Decimal | None) -> int | float | None:
 
 
 def usd(value: Decimal | None, places: int = 2) -> str:
-    """Dollars for people: rounded to *places*, thousands separated."""
-    if value is None:
-        return DASH
-    return f"${value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN):,}"
+    """Dollars for people: rounded to *places*, thousands separated; see ``dollars``."""
+    return DASH if value is None else dollars(value, places)
 
 
 def usd_text(value: Decimal | None) -> str | None:
-    """Dollars for programs: to a millionth, as text."""
+    """Dollars for programs: to a millionth, as text; what is less than that to two digits."""
     if value is None:
         return None
-    return number(value.quantize(Decimal("0.000001"), ROUND_HALF_EVEN))
+    rounded = value.quantize(Decimal("0.000001"), ROUND_HALF_EVEN)
+    return first_digits(value) if value and not rounded else number(rounded)
 
 
 def moment(at: datetime | None) -> str:
@@ -127,7 +133,14 @@ def json_text(value: Any, indent: int | None = None) -> str:
     if indent is None and text.isascii() and "\x7f" not in text:
         return text  # all others below a space are escaped already
     # Only inside strings can such a character stand, save for the line ends of the indentation.
-    return _UNSEEN.sub(lambda m: m[0] if m[0] == "\n" else f"\\u{ord(m[0]):04x}", text)
+    return _UNSEEN.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    letter = match[0]
+    if letter == "\n":
+        return letter
+    return f"\\u{ord(letter):04x}" if letter <= "\x7f" else json.dumps(letter)[1:-1]
 
 
 def csv_cell(value: Any) -> Any:
@@ -139,7 +152,7 @@ def csv_cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     # Spreadsheets skip blanks before a formula.
-    if value.lstrip(" ").startswith(_FORMULA_STARTS) and not _is_number(value):
+    if value.lstrip(_BLANKS).startswith(_FORMULA_STARTS) and not _is_number(value):
         value = "'" + value
     return visible(value)
 
