@@ -15,7 +15,7 @@ from tracker.web.api.guard import MAX_BODY, MAX_QUERY, Limits
 from tracker.web.api.kept import HOLDS_S
 from tracker.web.api.page import operations
 from tracker.web.api.views import MOST_ROWS
-from tracker.web.patience import ASK_S, MOST_CONNECTIONS, READ_S
+from tracker.web.patience import ASK_S, DRAIN_S, MOST_CONNECTIONS, READ_S
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE, DOCUMENT = DOCS / "api.md", DOCS / "openapi.json"
@@ -76,13 +76,16 @@ where there is one, and a `type` for programs (`urn:gpucost:problem:bad-question
 | 503 | the database does not answer in time, or too many ask at once |
 
 A request must have come within {ASK_S:.0f} seconds, its body included, and an answer is ended when
-nothing of it is read for {READ_S:.0f}. There are {MOST_CONNECTIONS} connections at most: the one
-that has been silent for longest makes room.
+nothing of it is read for {READ_S:.0f}, or a portion of 64 KiB not within {DRAIN_S:.0f}. There are
+{MOST_CONNECTIONS} connections at most: one that leaves an answer unread, else the one that has
+been silent for longest, makes room.
 
 ## Who may ask
 
 Both listen on loopback and answer whoever is on this machine, under its own names alone:
-a page of another site cannot ask through its visitor's browser. A proxy on this machine speaks
+a page of another site cannot ask through its visitor's browser. `/metrics`, `/status` and
+`/readyz` are told whoever can reach the server, under an IP address, `localhost`, the machine's
+own name or one of `allow_hosts`. A proxy on this machine speaks
 as this machine: let it ask for a password of its own, and name its host with `allow_hosts` under
 `[daemon]` or with `--allow-host` ([web.md](web.md#behind-a-proxy)).
 
