@@ -27,7 +27,8 @@ from tracker.domain.rule.condition import (
     ProviderStale,
 )
 from tracker.domain.rule.types import Event, Health, Sample
-from tracker.report.filters import Filters, known_at
+from tracker.report.ages import known_at
+from tracker.report.filters import Filters
 
 SCHEMA_VERSION = 1
 MAX_FOUND = 20  # offers that one notice names

@@ -351,7 +351,7 @@ def _in_use(p: StoredProvider, snapshot: Snapshot, now: datetime) -> bool:
 
 
 def _freshness(p: StoredProvider, now: datetime) -> Decimal:
-    """ttl / age; 1 or less is stale, as ``report.filters.is_stale`` has it."""
+    """ttl / age; 1 or less is stale, as ``report.ages.is_stale`` has it."""
     if p.last_ok_at is None or p.ttl_seconds is None:
         raise ValueError(f"{p.slug} has never answered")
     age_us = max((now - p.last_ok_at) // timedelta(microseconds=1), 1_000_000)

@@ -34,9 +34,10 @@ from tracker.domain.confirm import (
 from tracker.domain.job import Job
 from tracker.domain.money import from_micro_usd
 from tracker.domain.rule.types import Health
+from tracker.report.ages import is_stale, known_at
 from tracker.report.cheapest import Row, cheapest_report
 from tracker.report.costing import End
-from tracker.report.filters import Filters, is_stale, known_at, select
+from tracker.report.filters import Filters, select
 from tracker.store.reads import TERM_MARKETS, StoredOffer
 
 TYPED = "typed, not live"

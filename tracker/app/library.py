@@ -199,7 +199,7 @@ def _errors() -> Iterator[None]:
 
 
 def _way(row: Row, now: datetime) -> Way:
-    from tracker.report.filters import age_of, known_at
+    from tracker.report.ages import age_of, known_at
     from tracker.report.shapes.rows import ref
 
     offer, bill = row.offer, row.bill

@@ -58,7 +58,8 @@ def offer_keys(now: datetime) -> dict[str, Key]:
     """What offers sort by, under OFFER_COLUMNS. ``price`` is of a GPU-hour, ``machine`` of an hour
     of the whole machine; ``stock`` begins with what is in stock.
     """
-    from tracker.report.filters import age_of, rented_kind
+    from tracker.report.ages import age_of
+    from tracker.report.filters import rented_kind
 
     keys: tuple[Key, ...] = (
         lambda o: o.gpu_key, lambda o: o.gpu_count, lambda o: o.provider, lambda o: o.region,
@@ -72,7 +73,7 @@ def offer_keys(now: datetime) -> dict[str, Key]:
 
 def group_keys(grouping: Grouping, now: datetime) -> dict[str, Key]:
     """What groups sort by: their fields, and GROUP_COLUMNS; ``price`` is the lowest of a group."""
-    from tracker.report.filters import age_of, is_stale
+    from tracker.report.ages import age_of, is_stale
 
     def field(at: int) -> Key:
         return lambda group: group.key[at]

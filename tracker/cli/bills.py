@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from tracker.cli import render, units
 from tracker.domain.kind import KIND_TEXTS
-from tracker.report.filters import age_seconds, rented_kind
+from tracker.report.ages import age_seconds
+from tracker.report.filters import rented_kind
 from tracker.report.shapes import goals, words
 from tracker.report.shapes.rows import csv_columns as csv_columns
 from tracker.report.shapes.rows import document as document

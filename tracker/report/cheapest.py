@@ -19,9 +19,10 @@ from tracker.domain.money import HOURS_PER_MONTH, PerMachineHour
 from tracker.domain.pareto import Goal
 from tracker.domain.rank import Ranked, Ranking
 from tracker.domain.terms import OWN, Market
+from tracker.report.ages import is_stale
 from tracker.report.costing import Bounded, Costing, End
 from tracker.report.discounts import DiscountBook
-from tracker.report.filters import NOTHING, STALE, Filters, is_stale, select
+from tracker.report.filters import NOTHING, STALE, Filters, select
 from tracker.report.goals import done_hours, key_of
 from tracker.report.listed import Listed, looks_at_all
 from tracker.report.needs import with_needs

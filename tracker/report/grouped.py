@@ -15,7 +15,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracker.domain.money import from_micro_usd
-from tracker.report.filters import age_seconds, is_stale, rented_kind, select
+from tracker.report.ages import age_seconds, is_stale
+from tracker.report.filters import rented_kind, select
 from tracker.report.shapes.rows import ref
 from tracker.report.shapes.texts import quantity, usd_text
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tracker.domain.gpu import Gpu
 from tracker.domain.place import region_of
-from tracker.report.filters import known_at
+from tracker.report.ages import known_at
 from tracker.report.shapes import texts, words
 from tracker.report.shapes.rows import ref
 

@@ -9,7 +9,8 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tracker.report.filters import STALE, Filters, is_stale, select
+from tracker.report.ages import is_stale
+from tracker.report.filters import STALE, Filters, select
 from tracker.report.shapes.rows import offer_row
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from tracker.domain.cost import hour_at_least_usd
+from tracker.report.ages import is_stale, known_at
 from tracker.report.costing import Costing
 from tracker.report.discounts import DiscountBook
 from tracker.report.filters import (
@@ -22,8 +23,6 @@ from tracker.report.filters import (
     RESOLD,
     Filters,
     gives_way,
-    is_stale,
-    known_at,
     machine_of,
     reason_by,
     select_kinds,

@@ -23,7 +23,7 @@ from mcp.server.stdio import stdio_server
 from tracker import __version__
 from tracker.app.answers import QUESTIONS, Answers, Question
 from tracker.app.asked import MAX_TEXT, BadQuestion, Parameter
-from tracker.report.filters import age_seconds
+from tracker.report.ages import age_seconds
 from tracker.report.shapes import estimated, texts
 from tracker.web.api.problems import refusal
 from tracker.web.api.views import VIEWS, View

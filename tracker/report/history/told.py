@@ -17,9 +17,9 @@ from tracker.domain.series_statistics import (
     time_below,
 )
 from tracker.domain.texts import dollars
+from tracker.report.ages import age_seconds
 from tracker.report.cheapest import CheapestReport, Row
 from tracker.report.dated import a_kind, whose
-from tracker.report.filters import age_seconds
 from tracker.report.history.answer import HistoryReport
 from tracker.report.history.bucketed import Point, Stat, points
 from tracker.report.history.steps import TIE, CostStep, series_of, step_at

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from tracker.domain.break_even import break_even_is_unknown
 from tracker.domain.money import from_micro_usd
 from tracker.domain.terms import OWN
-from tracker.report.filters import age_seconds, known_at, rented_kind
+from tracker.report.ages import age_seconds, known_at
+from tracker.report.filters import rented_kind
 from tracker.report.shapes import goals, texts, units, words
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from tracker.domain.waiting import Advice, Rule, Spread
+from tracker.report.ages import age_seconds
 from tracker.report.dated import not_live, whose
-from tracker.report.filters import age_seconds
 from tracker.report.history.told import typed_text
 from tracker.report.shapes import texts
 

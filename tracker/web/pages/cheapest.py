@@ -12,7 +12,8 @@ from tracker.app.answers import Question
 from tracker.app.asked import BadQuestion
 from tracker.domain.kind import KIND_TEXTS
 from tracker.domain.pareto import Goal
-from tracker.report.filters import STALE, age_of, age_seconds, nothing_left, rented_kind
+from tracker.report.ages import age_of, age_seconds
+from tracker.report.filters import STALE, nothing_left, rented_kind
 from tracker.report.record import nothing_then
 from tracker.report.shapes import goals, texts, words
 from tracker.report.shapes.rows import ref
