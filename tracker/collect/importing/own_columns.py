@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -86,14 +88,24 @@ def _of_parquet(path: Path, after: int) -> Iterator[Stretch]:
         if len(set(names)) < len(names):
             raise NotByColumns("two columns of one name")
         if number + file.metadata.num_rows > after:
-            for table in _tables(file, max(after - number, 0)):
-                last = number + max(after - number, 0) + table.num_rows
-                after = last
-                yield Stretch(last, _parquet_unit(table), _row_of(table, header, last))
+            with closing(_ahead(_tables(file, max(after - number, 0)))) as tables:
+                for table in tables:
+                    last = number + max(after - number, 0) + table.num_rows
+                    after = last
+                    yield Stretch(last, _parquet_unit(table), _row_of(table, header, last))
         number += file.metadata.num_rows
 
 
-def _tables(file: Any, skipped: int) -> Iterator[Any]:
+def _ahead(tables: Generator[Any]) -> Generator[Any]:
+    """The same *tables*, each made while the one before is worked on: pyarrow needs no Python."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, tables, None)
+        while (table := coming.result()) is not None:
+            coming = pool.submit(next, tables, None)
+            yield table
+
+
+def _tables(file: Any, skipped: int) -> Generator[Any]:
     """The rows of *file* behind the first ones, ROWS at a time, each column in one piece."""
     import pyarrow
 
@@ -101,7 +113,8 @@ def _tables(file: Any, skipped: int) -> Iterator[Any]:
     pyarrow.set_memory_pool(pyarrow.system_memory_pool())
     waiting: list[Any] = []
     held = 0
-    wanted = [name for name in own.NAMES if name in file.schema_arrow.names]
+    empty = _empty(file.metadata)
+    wanted = [n for n in own.NAMES if n in file.schema_arrow.names and n not in empty]
     for batch in file.iter_batches(ROWS, columns=wanted):
         if skipped >= batch.num_rows:
             skipped -= batch.num_rows
@@ -114,6 +127,22 @@ def _tables(file: Any, skipped: int) -> Iterator[Any]:
             waiting, held = [], 0
     if waiting:
         yield _whole(pyarrow.Table.from_batches(waiting))
+
+
+def _empty(metadata: Any) -> set[str]:
+    """The columns that say nothing in any row of a file, by what it says of itself."""
+    empty = {*own.NAMES} - {*_TIMES, _USD}
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        told = set()
+        for chunk in map(group.column, range(group.num_columns)):
+            if chunk.path_in_schema in empty:
+                known = chunk.statistics
+                nulls = known.null_count if known is not None and known.has_null_count else -1
+                if nulls == chunk.num_values == group.num_rows:
+                    told.add(chunk.path_in_schema)
+        empty &= told
+    return empty
 
 
 def _whole(table: Any) -> Any:

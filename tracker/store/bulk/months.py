@@ -90,6 +90,8 @@ SELECT n, valid_from, valid_to, true, price_native, price_micro_usd, fx_rate, fx
 """
         )
     cursor.execute("DROP TABLE import_moved")
+    # These prices are few: what looks for some of them is to begin here, not with all offers.
+    cursor.execute(f"ANALYZE {run.stage}_price, {run.stage}_offer")
 
 
 def index(url: str, connection: Connection, run: Run) -> None:
@@ -133,7 +135,6 @@ OVERRIDING SYSTEM VALUE
 SELECT s.id, s.key, a.id, b.id, {staged}, s.gpu_raw, s.source_url, s.notes, s.first_at
 FROM {run.stage}_offer s JOIN provider a ON a.slug = s.source JOIN provider b ON b.slug = s.seller
 WHERE NOT s.had AND s.n NOT IN (SELECT n FROM {run.stage}_odd)
-ORDER BY s.n
 ON CONFLICT (key) DO NOTHING
 """
     )

@@ -8,6 +8,7 @@ a month's rows go into a table of the same transaction: a server without replica
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -28,6 +29,7 @@ from tracker.store.bulk.writer import Writer
 from tracker.store.imports import Connection, Run
 
 _NAMES = ("native_id",)
+_TURN_S = 0.0001  # how long one thread keeps the other waiting
 COMMIT_ROWS = 2_000_000  # what a kill loses at most, where a month has more
 
 
@@ -176,10 +178,16 @@ def _numbers(values: Ints) -> bytes:
 
 @contextmanager
 def writing(url: str) -> Iterator[Writer]:
-    """A writer that undoes what is not committed where the block fails."""
-    writer = Writer(url)
+    """A writer that undoes what is not committed where the block fails.
+
+    It sends in small pieces, and the one that reads would keep it waiting before each of them.
+    """
+    writer, interval = Writer(url), sys.getswitchinterval()
+    sys.setswitchinterval(min(interval, _TURN_S))
     try:
         yield writer
     except BaseException:
         writer.abandon()
         raise
+    finally:
+        sys.setswitchinterval(interval)
