@@ -106,9 +106,7 @@ def test_a_past_price_was_confirmed_by_the_last_complete_poll_before(
 
     def seen(minutes: float) -> dict[str, float]:
         found = reads.live_offers(connection, as_of=at(minutes))
-        return {
-            o.native_id: (o.seen_at - at(0)).total_seconds() / 60 for o in found if o.seen_at
-        }
+        return {o.native_id: (o.seen_at - at(0)).total_seconds() / 60 for o in found if o.seen_at}
 
     assert seen(0.3) == {"a": 0, "b": 0}
     # Of a partial poll it is only known whom it began with.
