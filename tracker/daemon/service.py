@@ -28,6 +28,7 @@ from tracker.daemon.alerting import make_deliverer, templates
 from tracker.daemon.database import Database, Link, may_pass
 from tracker.daemon.outages import Outages, lasted
 from tracker.daemon.plan import Plan, doubts_of, make_plan
+from tracker.daemon.reloading import read_again
 from tracker.daemon.status import DaemonStatus
 from tracker.daemon.systemd import Notifier
 from tracker.daemon.term import Term
@@ -296,9 +297,7 @@ class Daemon:
         """Read the configuration anew; keep the old one when anything in it is wrong."""
         self.notifier.reloading()
         try:
-            plan = await asyncio.to_thread(
-                lambda: make_plan(App(self._config, self._env, self.plan.app.redactor))
-            )
+            plan = await asyncio.to_thread(read_again, self.plan, self._config, self._env)
         except (SettingsError, UnknownProvider) as error:
             self.reload_error = self.plan.app.redactor(str(error))
             log.error("the configuration is not reloaded, the old one stays: %s", error)
