@@ -218,6 +218,12 @@ def test_no_usable_offer_is_an_empty_poll() -> None:
     assert judge([offer("0.01")]).verdict == "empty"
 
 
+@pytest.mark.parametrize("offers", [[], [offer("0.01")]])
+def test_an_answer_of_discounts_alone_is_not_empty(offers: list[Offer]) -> None:
+    result = assess(offers, Known(), catalogue(), RULES, marketplace=False, complete=True, beside=1)
+    assert (result.verdict, len(result.held)) == (None, len(offers))
+
+
 def many(n: int) -> list[Offer]:
     return [offer("2.50", source_id=f"m{i}") for i in range(n)]
 

@@ -181,3 +181,25 @@ def test_without_a_database_nobody_is_asked(cli: Cli, server: ReplayServer) -> N
     assert result.code == 5
     assert result.err.count("\n") == 1
     assert server.requests == []
+
+
+def test_a_book_of_discounts_alone_is_in_force(cli: Cli, book: Path, database_url: str) -> None:
+    typed = f"""
+[[discount]]
+provider = "runpod"
+percent = 10
+valid_as_of = {TODAY}
+expires = {TODAY + timedelta(days=30)}
+"""
+    book.write_text(typed + price(days_left=30))
+    poll(cli, "--provider", "runpod,pricebook")
+    before = len(live_rows(database_url))
+    book.write_text(typed)  # the typed price is taken out: it is gone, and the discount stays
+    outcome = poll(cli, "--provider", "pricebook")["pricebook"]
+    assert outcome["status"] == "complete"
+    assert len(live_rows(database_url)) == before - 1
+    rows = cli("cheapest", "--hours", "H100=10", "--provider", "runpod", "-o", "json").json()[
+        "rows"
+    ]
+    assert rows
+    assert {row["discount_percent"] for row in rows} == {10}

@@ -83,6 +83,7 @@ def digest(
         rules,
         marketplace=provider.facts.marketplace,
         complete=parsed.complete,
+        beside=len(discounts),
     )
     return Digest(parsed, assessment, tuple(rejected), tuple(unmapped.values()), discounts)
 

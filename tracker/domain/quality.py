@@ -126,10 +126,12 @@ def assess(
     *,
     marketplace: bool,
     complete: bool,
+    beside: int = 0,
 ) -> Assessment:
     """Pass every offer of one poll through every gate, then judge the poll as a whole.
 
     The first gate that an offer fails names its quarantine. Identical repeats count once.
+    *beside*: how many usable things the answer says that are no offers, such as discounts.
     """
     unique = list(dict.fromkeys((o.key, o.price) for o in offers))
     first = {(o.key, o.price): o for o in reversed(offers)}
@@ -149,7 +151,9 @@ def assess(
             held.append(outcome)
     # Whoever types prices may take half of them out: only a feed loses them by accident.
     feed = any(o.source == o.provider for o in distinct)
-    verdict, reason = _poll_verdict(len(accepted), held, known, rules, guard=complete and feed)
+    verdict, reason = None, None
+    if accepted or not beside:
+        verdict, reason = _poll_verdict(len(accepted), held, known, rules, guard=complete and feed)
     return Assessment(
         tuple(accepted), tuple(held), tuple(released), len(offers) - len(distinct), verdict, reason
     )
