@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -173,3 +174,5 @@ def test_a_port_that_is_taken_names_the_option(
     assert answer.code == 2
     assert "name another one with --port" in answer.err
     assert "[daemon]" not in answer.err
+    # No clock ticks that ends the process, which may be a program that only tried.
+    assert not [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]

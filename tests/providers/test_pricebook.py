@@ -196,7 +196,7 @@ def test_a_discount() -> None:
         ({"price": "true"}, "wrong value", "price: not a decimal number: True"),
         ({"price": '"$2.50"'}, "wrong value", "not a decimal number: '$2.50'"),
         ({"price": '"1.600,00"'}, "wrong value", "not a decimal number"),
-        ({"price": "1e99"}, "wrong value", "price: '1E+99' is out of range"),
+        ({"price": "1e99"}, "wrong value", "price: is out of range: at most 30 digits"),
         ({"gpu_count": "0"}, "wrong value", "gpu_count: '0' is too small"),
         ({"gpu_count": "-8"}, "wrong value", "gpu_count: '-8' is too small"),
         ({"unit": '"hour"'}, "wrong value", "is none of machine_hour, gpu_hour"),

@@ -69,12 +69,19 @@ def serve(obj: dict[str, Any], /, **options: Any) -> None:
 
 async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
     """Await *work*; then a question that is still worked out must not keep the process."""
+    from tracker.web.server import CannotListen
+
+    asked = True
     try:
         await work
+    except CannotListen:
+        asked = False  # by nobody: there is no thread to be left behind
+        raise
     finally:
-        end = threading.Timer(END_S, os._exit, (0,))
-        end.daemon = True
-        end.start()
+        if asked:
+            end = threading.Timer(END_S, os._exit, (0,))
+            end.daemon = True
+            end.start()
 
 
 def _access(app: App, options: dict[str, Any]) -> Access:
