@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from tracker.app import App
@@ -31,3 +32,32 @@ def read_again(
 def _must_be_there(file: Path | None, *, gone: bool = False) -> None:
     if file is not None and (gone or not file.is_file()):
         raise SettingsError(f"{file} is gone; to go on without it, restart the daemon")
+
+
+class Reloads:
+    """One reload at a time, and one more after it for all that were asked for meanwhile.
+
+    So the configuration that was read last is the one in force, however long each takes.
+    """
+
+    def __init__(self, reload: Callable[[], Awaitable[None]]) -> None:
+        self._reload = reload
+        self._asked = False
+        self._task: asyncio.Task[None] | None = None
+
+    def ask(self) -> None:
+        """Reload now, or again once the reload under way has ended. From the event loop."""
+        self._asked = True
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._until_done(), name="reload")
+
+    def cancel(self) -> None:
+        """Leave off, and forget what was asked for."""
+        self._asked = False
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _until_done(self) -> None:
+        while self._asked:
+            self._asked = False
+            await self._reload()

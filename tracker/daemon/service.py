@@ -28,7 +28,7 @@ from tracker.daemon.alerting import make_deliverer, templates
 from tracker.daemon.database import Database, Link, may_pass
 from tracker.daemon.outages import Outages, lasted
 from tracker.daemon.plan import Plan, doubts_of, make_plan
-from tracker.daemon.reloading import read_again
+from tracker.daemon.reloading import Reloads, read_again
 from tracker.daemon.status import DaemonStatus
 from tracker.daemon.systemd import Notifier
 from tracker.daemon.term import Term
@@ -48,6 +48,7 @@ log = logging.getLogger(__name__)
 
 CYCLE_S = 3.0  # between two looks at who leads and what time it is
 SLOWEST_CYCLE_S = 90.0  # with every time limit of the database used up
+DOUBTS_S = 15.0
 STARTING_S = 60.0  # that the service manager is asked to wait for the database, again and again
 THREADS = 24  # a poll whose thread never ends must leave enough of them for the others
 AT_LAST_S = 5.0  # after a second signal the process ends, whatever still runs
@@ -99,7 +100,7 @@ class Daemon:
         self._ticked = time.monotonic()
         self._stop, self._at_once, self._hurry = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._exit_code = 0
-        self._reloads: set[asyncio.Task[None]] = set()
+        self._reloads = Reloads(self._reload)
         self._upkeep = memory.Upkeep()
 
     # -- living ------------------------------------------------------------------------------------
@@ -199,6 +200,8 @@ class Daemon:
         except BaseException:
             await term.end()
             raise
+        if term.plan is not self.plan:  # it was reloaded meanwhile
+            term.follow(self.plan)
         self.term = term
         self._upkeep.ask()
         self.metrics.leader(True)
@@ -230,8 +233,9 @@ class Daemon:
         """Compare what the rules of *plan* name with what the database knows, if it answers."""
         self.doubts = ()
         if (link := self.database.link) is not None:
-            with suppress(StoreError):
-                self.doubts = await asyncio.to_thread(doubts_of, plan, link.url)
+            with suppress(StoreError, TimeoutError):
+                async with asyncio.timeout(DOUBTS_S):  # a reload waits for it, and others for that
+                    self.doubts = await asyncio.to_thread(doubts_of, plan, link.url)
 
     def tell_what_is_wrong(self) -> None:
         """One line for everything of the configuration that is left out, or is doubtful."""
@@ -256,8 +260,7 @@ class Daemon:
 
     async def _end(self) -> None:
         """Let what is under way end, for as long as it may take; at once after a second signal."""
-        for reload in self._reloads:
-            reload.cancel()
+        self._reloads.cancel()
         if self.term is not None:
             draining = _task(self.term.end(self.settings.drain_seconds), "drain")
             hurried = _task(self._at_once.wait(), "second signal")
@@ -271,7 +274,7 @@ class Daemon:
     def _listen_to_signals(self, loop: asyncio.AbstractEventLoop) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._told_to_stop, number)
-        loop.add_signal_handler(signal.SIGHUP, self._told_to_reload)
+        loop.add_signal_handler(signal.SIGHUP, self._reloads.ask)
 
     def _told_to_stop(self, number: signal.Signals) -> None:
         if self._stop.is_set():
@@ -287,11 +290,6 @@ class Daemon:
         waiting = f"; up to {self.settings.drain_seconds:g} s for {busy}" if busy else ""
         log.info("%s: stopping%s", number.name, waiting)
         self._stop.set()
-
-    def _told_to_reload(self) -> None:
-        task = _task(self._reload(), "reload")
-        self._reloads.add(task)
-        task.add_done_callback(self._reloads.discard)
 
     async def _reload(self) -> None:
         """Read the configuration anew; keep the old one when anything in it is wrong."""
