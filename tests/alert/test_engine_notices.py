@@ -27,6 +27,7 @@ from tests.cli.harness import run
 from tests.store.worlds import rows
 from tracker.alert.context import command
 from tracker.alert.engine import UnknownRule
+from tracker.alert.words import sentence
 from tracker.cli.exits import EXIT_NO_MATCH
 from tracker.domain.rule.types import Kind, Phase
 from tracker.store import alerts
@@ -54,6 +55,41 @@ def test_when_a_silence_ends_what_still_fires_is_told_and_then_its_end(world: Wo
     play(world, rule(**QUICK), "ccccd")
     assert world.notices() == [("still_firing", "log"), ("resolved", "log")]
     assert ("fired", f"silence {number}") in world.events()
+
+
+def test_an_end_that_a_silence_kept_back_is_told_after_it(world: World) -> None:
+    number = silence(world, 3, 12)
+    play(world, rule(**QUICK), "cdddd")
+    assert world.events() == [
+        ("fired", None), ("resolved", f"silence {number}"), ("resolved", None),
+    ]  # fmt: skip
+    assert world.notices() == [("fired", "log"), ("resolved", "log")]
+    fired, ended = world.messages()
+    assert ended["firing_seq"] == fired["seq"]
+    assert ended["firing"]["since"] == fired["at"]
+    assert (ended["firing"]["until"], ended["at"]) == (at(5).isoformat(), at(15).isoformat())
+    assert ended["firing"]["duration_seconds"] == 300
+    assert f"at {at(5):%Y-%m-%dT%H:%M:%SZ}, while a silence kept notices back" in sentence(ended)
+
+
+@pytest.mark.parametrize("how", ["removed", "broken", "back"])
+def test_an_end_is_told_after_a_silence_of_a_rule_that_is_not_evaluated(
+    world: World, how: str
+) -> None:
+    wanted = rule(**QUICK)
+    silence(world, 3, 12, rule="r")
+    play(world, wanted, "cd" if how == "broken" else "c")
+    rules = {"removed": (), "broken": (), "back": (wanted,)}[how]
+    options = {"broken": ["r"]} if how == "broken" else {}
+    for minutes in (9, 10, 11):
+        world.alerts(*(() if minutes < 11 else rules), **options).evaluate(at(minutes))
+    assert world.notices() == [("fired", "log")]
+    for minutes in (12, 17, 22):
+        world.poll(minutes, DEAR)
+        world.alerts(*rules, **options).evaluate(at(minutes))
+    kind = "resolved" if how == "broken" else "closed"
+    assert world.notices() == [("fired", "log"), (kind, "log")]
+    assert world.messages()[-1]["firing"]["until"] == at(5 if how == "broken" else 9).isoformat()
 
 
 def test_a_silence_can_be_ended(world: World) -> None:

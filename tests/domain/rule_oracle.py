@@ -53,7 +53,10 @@ class Oracle:
             for at in self._reminders(episode):
                 answer.events.add((at, "reminder", self.trace[at].silence))
             if episode.last is not None:
-                answer.events.add((episode.last, "resolved", self._end_hidden_by(episode)))
+                hidden_by = self._end_hidden_by(episode)
+                answer.events.add((episode.last, "resolved", hidden_by))
+                if hidden_by == self.trace[episode.last].silence:
+                    answer.events |= self._late_end(episode.last)
         answer.events |= self._turns(answer.phases, episodes) | self._health()
         return answer
 
@@ -155,6 +158,13 @@ class Oracle:
         if not self.policy.send_resolved:
             return "send_resolved"
         return self.trace[episode.last or 0].silence
+
+    def _late_end(self, last: int) -> set[tuple[int, str, str | None]]:
+        """When the end at *last* is told, if a silence kept it back: at once when that is over."""
+        after = range(last + 1, len(self.trace))
+        told = next((i for i in after if self.trace[i].silence is None), None)
+        kept_back = self.trace[last].silence is not None
+        return {(told, "resolved", None)} if kept_back and told is not None else set()
 
     def _phases(self, episodes: list[Episode]) -> list[str]:
         phases: list[str] = []

@@ -15,7 +15,8 @@ from tests.domain.rule_scenarios import (
     run,
     told,
 )
-from tracker.domain.rule import Phase
+from tracker.domain.rule import Kind, Phase, edited
+from tracker.domain.rule.machine import late_end
 
 HOUR = 60 * MINUTE
 FIRING = "eeeeeee"  # pending at 0, fired at 6
@@ -84,6 +85,50 @@ class TestNotices:
     def test_a_silence_that_ends_while_it_recovers_tells_nothing(self) -> None:
         _, events = run(PLAIN, evaluations("S" + FIRING + "x s xxxxxx"))
         assert [event for event in events if event.sent] == []
+
+    def test_the_end_of_a_silence_tells_the_end_that_it_kept_back(self) -> None:
+        for later in "d", "x", "e", ".":  # it is over, whatever is seen then
+            state, events = run(PLAIN, evaluations(FIRING + "S" + CLEARED + f"xx s {later}ddd"))
+            assert [line for line in told(events) if "resolved" in line] == [
+                f"13 resolved ({SILENCE})",
+                "16 resolved",
+            ]
+            ended, late = (event for event in events if event.kind is Kind.RESOLVED)
+            assert (late.sent, late.firing_seq, late.firing_until) == (True, 2, ended.at)
+            assert (late.firing_since, late.best) == (ended.firing_since, ended.best)
+            assert late.reason == "its notice had been kept back by silence 12"
+            assert (late.phase_from, late.phase_to) == (Phase.OK, Phase.OK)
+            assert (ended.firing_until, state.owed) == (None, None)
+
+    def test_an_end_is_told_before_what_came_after_it(self) -> None:
+        _, events = run(PLAIN, evaluations(FIRING + "S" + CLEARED + FIRING + "s e"))
+        assert told(events)[3:] == [
+            f"13 resolved ({SILENCE})", "14 pending", f"20 fired ({SILENCE})",
+            "21 resolved", "21 still_firing",
+        ]  # fmt: skip
+        assert [event.firing_seq for event in events[-2:]] == [2, events[-3].seq]
+
+    def test_no_end_is_told_late_to_those_who_want_none(self) -> None:
+        policy = replace(PLAIN, send_resolved=False)
+        state, events = run(policy, evaluations(FIRING + "S" + CLEARED + "s ddd"))
+        assert told(events)[-1] == "13 resolved (send_resolved)"
+        assert state.owed is None
+
+    def test_what_an_edit_ends_in_a_silence_is_told_after_it(self) -> None:
+        state, _ = run(PLAIN, evaluations(FIRING))
+        at = START + 7 * INTERVAL
+        state, (closed,) = edited(state, at, reason="removed", silence=SILENCE)
+        assert (closed.kind, closed.suppressed_by) == (Kind.CLOSED, SILENCE)
+        assert late_end(state, at + MINUTE, silence="silence 13") == (state, ())
+        after, (late,) = late_end(state, at + HOUR)
+        assert (late.kind, late.reason, late.sent) == (Kind.CLOSED, "removed", True)
+        assert (late.firing_until, after.owed) == (at, None)
+        assert late_end(after, at + 2 * HOUR) == (after, ())
+        # The same when the rule is evaluated again, or edited once more.
+        _, (stepped,) = run(PLAIN, evaluations("d", start=at + HOUR), state)
+        again, (once_more,) = edited(state, at + HOUR)
+        assert replace(stepped, value=None) == once_more == late
+        assert again.owed is None
 
     def test_a_silence_after_the_notice_hides_the_end_only(self) -> None:
         _, events = run(PLAIN, evaluations(FIRING + "S ee s ee S" + CLEARED))

@@ -28,6 +28,7 @@ from tracker.domain.rule import (
     replay,
     step,
 )
+from tracker.domain.rule.machine import late_end
 
 D = Decimal
 EDGES = [D("0.98"), D("0.98").next_plus(), D("0.98").next_minus()]
@@ -104,7 +105,8 @@ def test_bad_data_and_a_clock_that_stands_or_goes_back_move_nothing(
         after, events = step(policy, state, one.sample, one.at, silence=one.silence)
         moved_on = before is None or one.at > before
         if one.sample.health is not Health.GOOD or not moved_on:
-            assert {event.kind for event in events} <= {Kind.DATA_PROBLEM, Kind.DATA_OK}
+            of_now = {event.kind for event in events if event.firing_until is None}
+            assert of_now <= {Kind.DATA_PROBLEM, Kind.DATA_OK}
             assert after.phase is state.phase
             assert after.firing_seq == state.firing_seq
             assert after.count <= state.count
@@ -125,12 +127,13 @@ def test_no_time_lies_ahead_of_the_clock(policy: Policy, trace: list[Evaluation]
             state.since, state.held_until, state.last_good_at, state.evaluated_at,
             state.health_since, state.health_waiting_since, state.noticed_at,
             firing and firing.since, firing and firing.noticed_at,
+            state.owed and state.owed.at, state.owed and state.owed.firing.since,
         ]  # fmt: skip
         assert all(at <= one.at for at in times if at)
 
 
-def check_notices(events: list[Event], state: State) -> None:
-    """One notice for a firing at most, one end for it exactly, and a told end for a told one."""
+def check_notices(events: list[Event], state: State, policy: Policy) -> None:
+    """One notice for a firing at most, one end for it exactly, and one told end for a told one."""
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     for event in events:
         if event.kind in SILENT_KINDS:
@@ -146,9 +149,9 @@ def check_notices(events: list[Event], state: State) -> None:
         assert len(notices) <= 1
         ends = [e for e in own if e.kind in (Kind.RESOLVED, Kind.CLOSED)]
         goes_on = i == len(fired) - 1 and state.firing_seq == event.seq
-        assert len(ends) == (0 if goes_on else 1)
+        check_ends(event, ends, state, policy, told=bool(notices), goes_on=goes_on)
+        assert ends == own[len(own) - len(ends) :]
         for end in ends:
-            assert end.seq == max(e.seq for e in own)
             assert (end.suppressed_by == "unsent firing") is (not notices)
             assert end.firing_since is not None
             assert end.best is not None
@@ -158,8 +161,24 @@ def check_notices(events: list[Event], state: State) -> None:
             assert not any(e.sent for e in own)
         if goes_on:
             assert state.notified is bool(notices)
+    assert state.owed is None or not state.notified
     ended = [e for e in events if e.kind in (Kind.RESOLVED, Kind.CLOSED)]
     assert {e.firing_seq for e in ended} <= {e.seq for e in fired}
+
+
+def check_ends(
+    fired: Event, ends: list[Event], state: State, policy: Policy, *, told: bool, goes_on: bool
+) -> None:
+    """One end, and once more where a silence kept it back: as soon as that is over."""
+    owed = state.owed is not None and state.owed.firing.seq == fired.seq
+    assert len([e for e in ends if e.firing_until is None]) == (0 if goes_on else 1)
+    wanted = bool(ends) and (policy.send_resolved or ends[0].kind is Kind.CLOSED)
+    sent = [e for e in ends if e.sent]
+    assert len(sent) == (1 if told and wanted and not owed else 0)
+    for late in ends[1:]:
+        assert late is sent[0]
+        assert (late.kind, late.firing_until) == (ends[0].kind, ends[0].at)
+        assert ends[0].suppressed_by == "silence 12"
 
 
 @settings(max_examples=66, deadline=None)
@@ -173,12 +192,18 @@ def test_every_firing_has_one_notice_at_most_and_one_end(
             state, new = edited(state, one.at, silence=one.silence)
             events += new
             assert state.phase is Phase.OK
+            check_notices(events, state, policy)
         state, stepped = step(policy, state, one.sample, one.at, silence=one.silence)
         events += stepped
-    check_notices(events, state)
-    state, new = edited(state, trace[-1].at, reason="removed")
-    check_notices([*events, *new], state)
-    assert state.firing is None
+        check_notices(events, state, policy)
+        assert state.owed is None or one.silence
+    last = trace[-1]
+    state, new = edited(state, last.at, reason="removed", silence=last.silence)
+    events += new
+    check_notices(events, state, policy)
+    state, new = late_end(state, last.at)
+    check_notices([*events, *new], state, policy)
+    assert (state.firing, state.owed) == (None, None)
 
 
 @settings(deadline=None)
@@ -188,7 +213,7 @@ def test_a_transition_is_told_once(policy: Policy, trace: list[Evaluation]) -> N
     for one in trace:
         before = state
         state, events = step(policy, state, one.sample, one.at, silence=one.silence)
-        kinds = Counter(event.kind for event in events)
+        kinds = Counter((event.kind, event.firing_seq) for event in events)
         assert set(kinds.values()) <= {1}
         moves = [event for event in events if event.phase_from is not event.phase_to]
         assert len(moves) == (1 if before.phase is not state.phase else 0)

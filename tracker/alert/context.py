@@ -208,6 +208,7 @@ def event_dict(event: Event) -> dict[str, Any]:
         "phase_to": str(event.phase_to),
         "reason": event.reason,
         "firing_since": event.firing_since and event.firing_since.isoformat(),
+        "firing_until": event.firing_until and event.firing_until.isoformat(),
         "best": number_text(event.best),
         "worst": number_text(event.worst),
         "label": event.label,
@@ -268,9 +269,10 @@ def _margin(value: Decimal | None) -> str | None:
 def _firing(event: Event) -> dict[str, Any] | None:
     if event.firing_since is None:
         return None
-    length = (event.at - event.firing_since).total_seconds()
+    length = ((event.firing_until or event.at) - event.firing_since).total_seconds()
     return {
         "since": event.firing_since.isoformat(),
+        "until": event.firing_until and event.firing_until.isoformat(),
         "duration_seconds": max(0, int(length)),
         "best": number_text(event.best),
         "worst": number_text(event.worst),

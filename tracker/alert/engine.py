@@ -13,22 +13,22 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from tracker.alert import cadence, context
 from tracker.alert.evaluate import NOT_POLLED, Evaluation, evaluate
 from tracker.alert.rules import Rule
 from tracker.alert.silences import silence_for, silence_of_removed
 from tracker.alert.snapshot import Snapshot
+from tracker.alert.writer import Writer
 from tracker.domain.gpu import Catalogue
-from tracker.domain.rule.machine import acknowledge, edited, step_for
+from tracker.domain.rule.machine import acknowledge, edited, late_end, step_for
 from tracker.domain.rule.state import State
 from tracker.domain.rule.types import Event, Health, Kind, Phase, Sample
 from tracker.domain.texts import storable
 from tracker.report.measured import measured
 from tracker.store import alerts
 from tracker.store.alert_inputs import source_urls
-from tracker.store.alerts import NewEvent, StoredRule
+from tracker.store.alerts import StoredRule
 from tracker.store.engine import transaction
 from tracker.store.errors import DatabaseBusy, DatabaseFailed
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     Guard = Callable[[psycopg.Cursor[Any]], None]
 
-_ENDS = (Kind.RESOLVED, Kind.CLOSED)
 REMOVED = "removed"
 SOON = timedelta(seconds=15)  # as often as the daemon looks
 
@@ -119,8 +118,10 @@ class AlertEngine:
             evaluations, urls = self._look(connection, due, now) if due else ([], {})
         done = [self._recorded(e, urls, now, known.get(e.rule.name)) for e in evaluations]
         kept = self.rules.keys() | self._broken
-        gone = [name for name, row in known.items() if name not in kept and row.removed_at is None]
-        done += [self._closed(known[name], now) for name in gone]
+        for name, row in known.items():
+            gone = name not in kept and row.removed_at is None
+            if gone or (name not in self.rules and row.machine.get("owed")):
+                done.append(self._closed(row, now, gone=gone))
         return [one for one in done if one is not None]
 
     def dry_run(self, rule: Rule, now: datetime) -> DryRun:
@@ -149,7 +150,7 @@ class AlertEngine:
             if row is None or row.removed_at is not None:
                 raise UnknownRule(name)
             state, events = acknowledge(State.from_json(row.machine), now, by)
-            writer = _Writer(cursor, row.name, row.version, row.definition, row.evaluation or {})
+            writer = Writer(cursor, row.name, row.version, row.definition, row.evaluation or {})
             writer.write(events, state)
             alerts.write_rule(cursor, _moved(row, state))
         return bool(events)
@@ -165,7 +166,7 @@ class AlertEngine:
                 trial.before.phase, value=trial.sample.value,
             )  # fmt: skip
             version = row.version if row else 1
-            writer = _Writer(cursor, rule.name, version, rule.definition, trial.inputs)
+            writer = Writer(cursor, rule.name, version, rule.definition, trial.inputs)
             return writer.write_one(event, channels or rule.channels, None, ())
 
     # -- one rule ------------------------------------------------------------------------------
@@ -205,10 +206,10 @@ class AlertEngine:
         phase = Phase(seen.phase) if seen else Phase.OK
         return Evaluated(rule.name, now, phase, Health.ERROR, problem=problem)
 
-    def _closed(self, row: StoredRule, now: datetime) -> Evaluated | None:
+    def _closed(self, row: StoredRule, now: datetime, *, gone: bool) -> Evaluated | None:
         """``_close``; the same."""
         try:
-            return self._close(row.name, now)
+            return self._close(row.name, now, gone=gone)
         except _OF_ONE_RULE as error:
             problem = _problem("cannot be closed", error)
         return Evaluated(row.name, now, Phase(row.phase), Health.ERROR, problem=problem)
@@ -245,7 +246,7 @@ class AlertEngine:
             pace = {cadence.KEY: cadence.intervals(row.evaluation, row.evaluated_at, now)}
             state, events = step_for(rule.condition)(policy, state, sample, now, silence=silence)
             inputs = context.inputs_of(evaluation, sample, urls)
-            writer = _Writer(cursor, rule.name, row.version, rule.definition, inputs)
+            writer = Writer(cursor, rule.name, row.version, rule.definition, inputs)
             written += writer.write(events, state, rule.channels, evaluation, urls)
             row = row._replace(definition=dict(rule.definition), evaluation=inputs | pace)
             alerts.write_rule(cursor, _moved(row, state)._replace(evaluated_at=now))
@@ -253,11 +254,12 @@ class AlertEngine:
             rule.name, now, state.phase, sample.health, sample.value, sample.reason, events, written
         )
 
-    def _close(self, name: str, now: datetime) -> Evaluated | None:
-        """A rule that is no longer configured: its firing is closed, its history stays."""
+    def _close(self, name: str, now: datetime, *, gone: bool) -> Evaluated | None:
+        """A rule that is no longer evaluated. When it has just *gone* from the configuration, its
+        firing is closed, and its history stays; an end that a silence kept back is told later."""
         with transaction(self._engine, self._guard) as cursor:
             row = alerts.lock_rule(cursor, name)
-            if row is None or row.removed_at is not None:
+            if row is None or (gone and row.removed_at is not None):
                 return None
             job = (row.definition.get("job") or {}).get("name")
             silence = silence_of_removed(name, job, alerts.silences(cursor.connection, now))
@@ -265,10 +267,16 @@ class AlertEngine:
                 before = State.from_json(row.machine)
             except ValueError:  # nobody can go on with it: there is nothing to close
                 before = State(seq=row.seq)
-            state, events = edited(before, now, reason=REMOVED, silence=silence)
-            writer = _Writer(cursor, name, row.version, row.definition, row.evaluation or {})
+            if gone:
+                state, events = edited(before, now, reason=REMOVED, silence=silence)
+                row = row._replace(removed_at=now)
+            else:
+                state, events = late_end(before, now, silence=silence)
+            if not (gone or events):
+                return None
+            writer = Writer(cursor, name, row.version, row.definition, row.evaluation or {})
             written = writer.write(events, state)
-            alerts.write_rule(cursor, _moved(row, state)._replace(removed_at=now))
+            alerts.write_rule(cursor, _moved(row, state))
         return Evaluated(name, now, state.phase, state.health, events=events, notices=written)
 
     @contextmanager
@@ -311,7 +319,7 @@ def _begin_anew(
 ) -> tuple[StoredRule, State, int]:
     """The next version of a rule that was edited, or is back. Its end is told as the old one."""
     state, events = edited(state, now, silence=silence)
-    writer = _Writer(cursor, row.name, row.version, row.definition, row.evaluation or {})
+    writer = Writer(cursor, row.name, row.version, row.definition, row.evaluation or {})
     written = writer.write(events, state)
     row = row._replace(version=row.version + 1, definition_sha256=rule.sha256, removed_at=None)
     return row, state, written
@@ -321,73 +329,3 @@ def _moved(row: StoredRule, state: State) -> StoredRule:
     return row._replace(
         machine=state.to_json(), seq=state.seq, phase=str(state.phase), health=str(state.health)
     )
-
-
-class _Writer:
-    """Writes the events of one rule and their notices, in a transaction of somebody else's."""
-
-    def __init__(
-        self,
-        cursor: psycopg.Cursor[Any],
-        rule: str,
-        version: int,
-        definition: Mapping[str, Any],
-        inputs: Mapping[str, Any],
-    ) -> None:
-        self._cursor = cursor
-        self._rule = rule
-        self._version = version
-        self._definition = definition
-        self._inputs = inputs
-
-    def write(
-        self,
-        events: Iterable[Event],
-        state: State,
-        channels: Sequence[str] | None = None,
-        evaluation: Evaluation | None = None,
-        urls: Mapping[int, str] | None = None,
-    ) -> int:
-        """Write *events*; the notices go to *channels* (None: those of the definition), and the
-        end of a firing to those that were told of it. Returns how many notices there are."""
-        count = 0
-        usual = list(channels if channels is not None else self._definition.get("channels") or ())
-        for event in events:
-            to: Sequence[str] = usual if event.sent else ()
-            if event.sent and event.kind in _ENDS and event.firing_seq is not None:
-                to = alerts.channels_told(self._cursor, self._rule, event.firing_seq) or usual
-            found = context.found_dicts(evaluation, event.found, urls or {}) if evaluation else ()
-            self.write_one(event, to, state, found)
-            count += len(set(to))
-        return count
-
-    def write_one(
-        self,
-        event: Event,
-        channels: Sequence[str],
-        state: State | None,
-        found: Sequence[Mapping[str, Any]],
-    ) -> str:
-        """Write one event and a notice for each of *channels*. Returns the event's id."""
-        event_id = str(uuid4())
-        alerts.write_event(
-            self._cursor,
-            NewEvent(
-                event_id=event_id,
-                rule=self._rule,
-                rule_version=self._version,
-                seq=event.seq,
-                firing_seq=event.firing_seq,
-                kind=str(event.kind),
-                at=event.at,
-                value=event.value,
-                inputs={**self._inputs, "event": context.event_dict(event)},
-                suppressed_by=event.suppressed_by,
-            ),
-            context.message(
-                event, event_id, self._rule, self._version, self._definition, self._inputs,
-                found=found, health_since=state.health_since if state else None,
-            ),
-            channels,
-        )  # fmt: skip
-        return event_id

@@ -147,6 +147,12 @@ def _after(context: Context) -> str:
     return f" after {duration(firing['duration_seconds'])}"
 
 
+def _late(context: Context) -> str:
+    """Of an end that is told after it: when it was."""
+    until = part(context, "firing").get("until")
+    return f", at {moment(until)}, while a silence kept notices back" if until else ""
+
+
 def _fired(context: Context) -> str:
     when = str(context.get("when") or "").lower()
     if when.startswith("provider"):
@@ -157,10 +163,12 @@ def _fired(context: Context) -> str:
 
 
 def _resolved(context: Context) -> str:
-    begun = part(part(context, "merged"), "fired")
+    begun, late = part(part(context, "merged"), "fired"), _late(context)
+    # How it stands now, after a silence, need not be how it stood when it cleared.
+    now = title(context) if late else state(context)
     if begun:
-        return f"Fired and cleared{_after(context)}: {state(context)}; it was: {state(begun)}"
-    return f"Cleared{_after(context)}: {state(context)}"
+        return f"Fired and cleared{_after(context)}{late}: {now}; it was: {state(begun)}"
+    return f"Cleared{_after(context)}{late}: {now}"
 
 
 def _reminder(context: Context) -> str:
@@ -179,7 +187,8 @@ def _closed(context: Context) -> str:
     told = f"; it had fired: {state(begun)}" if begun else ""
     length = part(context, "firing").get("duration_seconds")
     since = "" if length is None else f", for {duration(length)}"
-    return f"Rule {text(context.get('rule'))} was {reason} while it was true{since}{told}"
+    late = _late(context)
+    return f"Rule {text(context.get('rule'))} was {reason} while it was true{since}{late}{told}"
 
 
 def _data_problem(context: Context) -> str:

@@ -12,6 +12,8 @@
 * A firing has at most one notice, FIRED or STILL_FIRING, and exactly one end, RESOLVED or CLOSED.
   A silence or the cooldown keeps FIRED back; when that has passed while it still fires,
   STILL_FIRING is sent instead. A firing that nobody was told of ends untold, too.
+* The end of a firing that was told is told: one that a silence keeps back, when that is over, as
+  another event of the same kind. Then the state of the data does not matter, nor does an edit.
 * A clock that goes back moves nothing: such a sample is not judged, and no time counts.
 * A second sample of the same moment changes nothing at all.
 """
@@ -27,13 +29,14 @@ from typing import NamedTuple, Protocol
 from tracker.domain.rule.changes import step_change
 from tracker.domain.rule.condition import CheapestChanges, Condition, NewOfferBelow
 from tracker.domain.rule.found import step_found
-from tracker.domain.rule.state import ZERO, Firing, State
+from tracker.domain.rule.state import ZERO, Firing, Owed, State
 from tracker.domain.rule.turn import (
     BASELINE,
     COOLDOWN,
     SEND_RESOLVED,
     UNSENT_FIRING,
     Turn,
+    tell_owed,
     utc,
 )
 from tracker.domain.rule.types import Event, Health, Kind, Phase, Policy, Sample
@@ -46,6 +49,7 @@ __all__ = [
     "Zone",
     "acknowledge",
     "edited",
+    "late_end",
     "step",
     "step_change",
     "step_for",
@@ -156,24 +160,37 @@ def acknowledge(state: State, now: datetime, by: str) -> tuple[State, tuple[Even
     return replace(state, seq=event.seq, firing=firing), (event,)
 
 
+def late_end(
+    state: State, now: datetime, *, silence: str | None = None
+) -> tuple[State, tuple[Event, ...]]:
+    """Tell the end that an earlier silence kept back, unless *silence* matches now: for a rule that
+    is not stepped any more."""
+    return (state, ()) if silence else tell_owed(state, utc(now))
+
+
 def edited(
     state: State, now: datetime, *, reason: str = "edited", silence: str | None = None
 ) -> tuple[State, tuple[Event, ...]]:
     """The rule was edited, disabled or removed (*reason* says which): it starts from nothing.
 
     A firing that somebody was told of is CLOSED with a notice, whatever the rule says of notices
-    of its end: that was not the end of it. Only the numbering and what was told about bad data
-    outlive an edit; a cooldown does not, for it was about another condition.
+    of its end: that was not the end of it. Only the numbering, what was told about bad data, and
+    an end that is still to be told outlive an edit; a cooldown does not, for it was about another
+    condition.
     """
     now = utc(now)
-    events: tuple[Event, ...] = ()
-    if state.firing is not None:
-        unsent = None if state.firing.notified else UNSENT_FIRING
+    state, events = late_end(state, now, silence=silence)
+    owed, firing = state.owed, state.firing
+    if firing is not None:
+        unsent = None if firing.notified else UNSENT_FIRING
         hidden = unsent or silence
-        events = (_event(state, Kind.CLOSED, now, to=_OK, reason=reason, suppressed_by=hidden),)
+        events += (_event(state, Kind.CLOSED, now, to=_OK, reason=reason, suppressed_by=hidden),)
+        if hidden and not unsent:
+            owed = Owed(Kind.CLOSED, now, firing, hidden, reason)
     elif state.phase is _PENDING:
-        events = (_event(state, Kind.PENDING_ENDED, now, to=_OK, reason=reason),)
-    fresh = State(since=now, seq=state.seq + len(events), evaluated_at=state.evaluated_at)
+        events += (_event(state, Kind.PENDING_ENDED, now, to=_OK, reason=reason),)
+    seq = events[-1].seq if events else state.seq
+    fresh = State(since=now, seq=seq, evaluated_at=state.evaluated_at, owed=owed)
     if state.health_told:
         fresh = replace(
             fresh,
@@ -298,6 +315,8 @@ def _resolve(turn: Turn) -> None:
     elif not turn.policy.send_resolved:
         hidden = SEND_RESOLVED
     turn.say(Kind.RESOLVED, to=_OK, firing=firing, suppressed_by=hidden or turn.silence)
+    if firing is not None and hidden is None and turn.silence:
+        turn.set(owed=Owed(Kind.RESOLVED, turn.now, firing, turn.silence))
     turn.set(firing=None)
 
 

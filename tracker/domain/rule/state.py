@@ -9,7 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from tracker.domain.rule.types import Health, Phase
+from tracker.domain.rule.types import Health, Kind, Phase
 
 ZERO = timedelta(0)
 FORMAT = 1  # of the JSON; a reader of another one must refuse it
@@ -34,6 +34,18 @@ class Firing:
     hidden_by: str | None = None
     acknowledged_at: datetime | None = None
     acknowledged_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """The end of a firing that was told, which a silence has kept back (``hidden_by``): it is told
+    when that is over. ``kind`` is RESOLVED, or CLOSED for ``reason``; ``at`` is when it ended."""
+
+    kind: Kind
+    at: datetime
+    firing: Firing
+    hidden_by: str
+    reason: str | None = None
 
 
 class Mark(StrEnum):
@@ -70,6 +82,8 @@ class State:
     same, but anew after a time without any evaluation. ``health_told``: a DATA_PROBLEM is in the
     history; ``health_notified``: it was sent.
 
+    ``owed``: an end that is still to be told. Never beside a firing that was told.
+
     ``noticed_at``: the last notice of a firing, a change or a find; cooldown counts from there.
 
     ``label``, ``told_label`` and ``candidate`` (CheapestChanges): the cheapest now, the one last
@@ -93,6 +107,7 @@ class State:
     health_told: bool = False
     health_notified: bool = False
     firing: Firing | None = None
+    owed: Owed | None = None
     noticed_at: datetime | None = None
     label: str | None = None
     told_label: str | None = None
@@ -121,7 +136,7 @@ class State:
     def to_json(self) -> dict[str, Any]:
         """Everything, as what JSON can hold. Times in ISO 8601 (UTC), durations in microseconds,
         numbers as exact text."""
-        firing = self.firing
+        owed = self.owed
         return {
             "format": FORMAT,
             "phase": self.phase.value,
@@ -140,17 +155,14 @@ class State:
             "health_waiting_since": _time(self.health_waiting_since),
             "health_told": self.health_told,
             "health_notified": self.health_notified,
-            "firing": firing
+            "firing": self.firing and _firing_json(self.firing),
+            "owed": owed
             and {
-                "seq": firing.seq,
-                "since": _time(firing.since),
-                "best": str(firing.best),
-                "worst": str(firing.worst),
-                "notified": firing.notified,
-                "hidden_by": firing.hidden_by,
-                "noticed_at": _time(firing.noticed_at),
-                "acknowledged_at": _time(firing.acknowledged_at),
-                "acknowledged_by": firing.acknowledged_by,
+                "kind": owed.kind.value,
+                "at": _time(owed.at),
+                "firing": _firing_json(owed.firing),
+                "hidden_by": owed.hidden_by,
+                "reason": owed.reason,
             },
             "noticed_at": _time(self.noticed_at),
             "label": self.label,
@@ -186,6 +198,7 @@ class State:
                 health_told=data["health_told"],
                 health_notified=data["health_notified"],
                 firing=_firing(data["firing"]),
+                owed=_owed(data.get("owed")),  # older states have none
                 noticed_at=_when(data["noticed_at"]),
                 label=data["label"],
                 told_label=data["told_label"],
@@ -194,6 +207,29 @@ class State:
             )
         except (KeyError, TypeError, ArithmeticError) as error:
             raise ValueError(f"a rule's state cannot be read: {error!r}") from None
+
+
+def _firing_json(firing: Firing) -> dict[str, Any]:
+    return {
+        "seq": firing.seq,
+        "since": _time(firing.since),
+        "best": str(firing.best),
+        "worst": str(firing.worst),
+        "notified": firing.notified,
+        "hidden_by": firing.hidden_by,
+        "noticed_at": _time(firing.noticed_at),
+        "acknowledged_at": _time(firing.acknowledged_at),
+        "acknowledged_by": firing.acknowledged_by,
+    }
+
+
+def _owed(data: Mapping[str, Any] | None) -> Owed | None:
+    if data is None:
+        return None
+    firing, at = _firing(data["firing"]), _when(data["at"])
+    if firing is None or at is None:
+        raise ValueError("an end without a firing or a time")
+    return Owed(Kind(data["kind"]), at, firing, data["hidden_by"], data["reason"])
 
 
 def _firing(data: Mapping[str, Any] | None) -> Firing | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from tracker.domain.rule.state import ZERO, Firing, Mark, State
@@ -22,6 +23,30 @@ def utc(at: datetime) -> datetime:
     if at.tzinfo is None:
         raise ValueError("a rule is stepped with an aware time")
     return at.astimezone(UTC)
+
+
+def tell_owed(
+    state: State, now: datetime, value: Decimal | None = None
+) -> tuple[State, tuple[Event, ...]]:
+    """Tell the end that a silence has kept back, if there is one: nothing silences it now."""
+    owed = state.owed
+    if owed is None:
+        return state, ()
+    event = Event(
+        kind=owed.kind,
+        seq=state.seq + 1,
+        at=now,
+        phase_from=state.phase,
+        phase_to=state.phase,
+        firing_seq=owed.firing.seq,
+        value=value,
+        reason=owed.reason or f"its notice had been kept back by {owed.hidden_by}",
+        firing_since=owed.firing.since,
+        firing_until=owed.at,
+        best=owed.firing.best,
+        worst=owed.firing.worst,
+    )
+    return replace(state, seq=event.seq, owed=None), (event,)
 
 
 class Turn:
@@ -102,6 +127,9 @@ class Turn:
         wound_back = before is not None and self.now < before
         if wound_back:
             self._wind_back()
+        if self.silence is None:
+            self.state, late = tell_owed(self.state, self.now, self.sample.value)
+            self.events += late
         self._health()
         if self.sample.health is not Health.GOOD:
             self.set(evaluated_at=self.now, held_until=None)
@@ -131,6 +159,11 @@ class Turn:
             noticed_at=min(state.firing.noticed_at, now),
             acknowledged_at=_not_after(now, state.firing.acknowledged_at),
         )
+        owed = state.owed and replace(
+            state.owed,
+            at=min(state.owed.at, now),
+            firing=replace(state.owed.firing, since=min(state.owed.firing.since, now)),
+        )
         self.set(
             since=_not_after(now, state.since),
             last_good_at=_not_after(now, state.last_good_at),
@@ -139,6 +172,7 @@ class Turn:
             health_waiting_since=_not_after(now, state.health_waiting_since),
             noticed_at=_not_after(now, state.noticed_at),
             firing=firing,
+            owed=owed,
         )
 
     def _wait_anew(self) -> None:

@@ -117,6 +117,7 @@ class Event:
     suppressed_by: str | None = None
     reason: str | None = None
     firing_since: datetime | None = None
+    firing_until: datetime | None = None  # when it ended, of an end that is told later
     best: Decimal | None = None  # lowest value of the firing
     worst: Decimal | None = None  # highest
     label: str | None = None

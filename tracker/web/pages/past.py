@@ -229,6 +229,8 @@ def _markers(asked: Asked, told: Told) -> Iterator[Marker]:
     names = _rules_of(asked, report.question.job.name)
     for event in alert_events(asked, report.question.start):
         kind = {"fired": "fire", "resolved": "clear"}.get(event.kind)
+        if (event.inputs.get("event") or {}).get("firing_until"):
+            continue  # told later, and marked where it was
         if kind and event.at <= report.end and event.rule in names:
             found.append(Marker(event.at, kind, f"{event.rule} {event.kind}"))
     yield from sorted(found)
