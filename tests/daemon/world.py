@@ -120,7 +120,10 @@ class Running:
 
 
 class World:
-    """A server that answers for every provider, a configuration file, and daemons."""
+    """A server that answers for every provider, a configuration file, and daemons.
+
+    ``command`` starts gpucost.
+    """
 
     def __init__(
         self, folder: Path, server: ReplayServer, names: Iterable[str],
@@ -130,6 +133,7 @@ class World:
         self.config = folder / "gpucost.toml"
         self.packages = install(folder / "packages", self.names)
         self.environment = dict(environment)
+        self.command = [str(COMMAND)]
         self.configure()
 
     def configure(self, more: str = "", **tables: str) -> None:
@@ -149,7 +153,7 @@ class World:
             "GPUCOST_CONFIG": str(self.config), **self.environment, **environment,
         }  # fmt: skip
         return subprocess.Popen(
-            [str(COMMAND), *arguments], cwd=self.folder, env=env,
+            [*self.command, *arguments], cwd=self.folder, env=env,
             text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
 

@@ -10,6 +10,11 @@ from tracker.app import App
 from tracker.daemon.plan import Plan, make_plan
 from tracker.settings import SettingsError
 
+# Settings that are taken up at the start alone.
+_AT_START = ("database_url", "data_dir", "postgres_bindir", "postgres_user")
+_AT_START_OF_DAEMON = ("serve", "listen", "port", "lock_database_url", "api_token",
+                       "allow_hosts")  # fmt: skip
+
 
 def read_again(
     before: Plan, config: str | Path | None, env: Mapping[str, str] | None = None
@@ -32,6 +37,17 @@ def read_again(
 def _must_be_there(file: Path | None, *, gone: bool = False) -> None:
     if file is not None and (gone or not file.is_file()):
         raise SettingsError(f"{file} is gone; to go on without it, restart the daemon")
+
+
+def only_at_start(before: Plan, after: Plan) -> set[str]:
+    """The settings that have changed, and are taken up at the next start alone."""
+    old, new = before.app.settings, after.app.settings
+    changed = {n for n in _AT_START if getattr(old, n) != getattr(new, n)}
+    return changed | {
+        f"daemon.{n}"
+        for n in _AT_START_OF_DAEMON
+        if getattr(old.daemon, n) != getattr(new.daemon, n)
+    }
 
 
 class Reloads:

@@ -28,7 +28,7 @@ from tracker.daemon.alerting import make_deliverer, templates
 from tracker.daemon.database import Database, Link, may_pass
 from tracker.daemon.outages import Outages, lasted
 from tracker.daemon.plan import Plan, doubts_of, make_plan
-from tracker.daemon.reloading import Reloads, read_again
+from tracker.daemon.reloading import Reloads, only_at_start, read_again
 from tracker.daemon.status import DaemonStatus
 from tracker.daemon.systemd import Notifier
 from tracker.daemon.term import Term
@@ -53,17 +53,15 @@ STARTING_S = 60.0  # that the service manager is asked to wait for the database,
 THREADS = 24  # a poll whose thread never ends must leave enough of them for the others
 AT_LAST_S = 5.0  # after a second signal the process ends, whatever still runs
 AT_ONCE_S = 2.0  # that tasks get to notice that they are cancelled
+# That the database gets to take the lead back, and an embedded one to end. deploy/gpucost.service
+# allows for it beside drain_seconds; one that hangs must not keep the process.
+GIVE_BACK_S = 30.0
 
 # They tell of their own lives; the pool writes a traceback for every connection that was lost.
 _TALKATIVE = {
     "alembic": logging.WARNING, "apscheduler": logging.WARNING, "uvicorn": logging.WARNING,
     "sqlalchemy.pool": logging.CRITICAL,
 }  # fmt: skip
-
-# Settings that are taken up at the start alone.
-_AT_START = ("database_url", "data_dir", "postgres_bindir", "postgres_user")
-_AT_START_OF_DAEMON = ("serve", "listen", "port", "lock_database_url", "api_token",
-                       "allow_hosts")  # fmt: skip
 
 
 class Daemon:
@@ -123,7 +121,7 @@ class Daemon:
             await self._end()
             stop_web.set()
             await _ended(tasks)
-            await asyncio.to_thread(self.database.close)
+            await self._give_back()
         log.info("stopped")
         return self._exit_code
 
@@ -264,10 +262,22 @@ class Daemon:
         if self.term is not None:
             draining = _task(self.term.end(self.settings.drain_seconds), "drain")
             hurried = _task(self._at_once.wait(), "second signal")
-            await asyncio.wait({draining, hurried}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                {draining, hurried}, return_when=asyncio.FIRST_COMPLETED,
+                timeout=self.settings.drain_seconds + 2 * AT_ONCE_S,
+            )  # fmt: skip
             await _ended([draining, hurried])
             self.term = None
         self.metrics.leader(False)
+
+    async def _give_back(self) -> None:
+        """Let go of the lead and the database. Raises StoreError."""
+        try:
+            async with asyncio.timeout(GIVE_BACK_S):
+                await asyncio.to_thread(self.database.close)
+        except TimeoutError:
+            # A server frees the lead by itself once it sees that the connection has ended.
+            log.warning("the database has not answered for %g s: ending without it", GIVE_BACK_S)
 
     # -- signals -----------------------------------------------------------------------------------
 
@@ -309,7 +319,7 @@ class Daemon:
         before, self.plan = self.plan, plan
         self._upkeep.ask()
         _log_as(plan.app)
-        for name in sorted(_only_at_start(before, plan)):
+        for name in sorted(only_at_start(before, plan)):
             log.warning("%s has changed: restart the daemon for it", name)
         if self.term is not None:
             self.term.follow(plan)
@@ -364,16 +374,6 @@ def _log_as(app: App) -> None:
     setup_logging(level, settings.log_format, redactor=app.redactor)
     for name, quiet in _TALKATIVE.items():
         logging.getLogger(name).setLevel(logging.NOTSET if level == "debug" else quiet)
-
-
-def _only_at_start(before: Plan, after: Plan) -> set[str]:
-    old, new = before.app.settings, after.app.settings
-    changed = {n for n in _AT_START if getattr(old, n) != getattr(new, n)}
-    return changed | {
-        f"daemon.{n}"
-        for n in _AT_START_OF_DAEMON
-        if getattr(old.daemon, n) != getattr(new.daemon, n)
-    }
 
 
 def _task(work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
