@@ -89,6 +89,23 @@ def test_what_waits_for_a_first_poll_is_looked_at_again_as_soon_as_it_has_come(
     assert done(4) == []
 
 
+def test_a_provider_is_no_alarm_after_a_time_without_a_daemon(world: World) -> None:
+    wanted = rule("provider(acme) stale", cooldown="0s")
+
+    def look(minutes: float) -> None:
+        AlertEngine(world.engine, [wanted], catalogue(), sources=["acme"]).evaluate(at(minutes))
+
+    world.poll(0, CHEAP)
+    look(1)
+    look(60)  # the daemon is back; its first poll comes a moment later
+    world.poll(60.2, CHEAP)
+    look(60.3)
+    assert world.notices() == []
+    world.fail(65)
+    look(80)
+    assert world.kinds() == ["fired"]
+
+
 def test_a_clock_that_was_ahead_does_not_hold_a_rule_up(world: World) -> None:
     wanted = rule()
     world.poll(0, CHEAP)

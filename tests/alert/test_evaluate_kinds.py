@@ -165,6 +165,33 @@ def test_a_provider_is_stale_from_its_time_to_live_on(
     assert found.provider.slug == "acme"
 
 
+@pytest.mark.parametrize("name", ["acme", "any"])
+def test_a_provider_is_not_stale_while_nobody_has_asked(world: World, name: str) -> None:
+    """As after a time without the daemon, before the first polls."""
+    wanted, names = rule(f"provider({name}) stale"), ["acme", "other"]
+    for source in names:
+        world.poll(0, {"h": "3"}, source)
+    late = ["acme", "other"] if name == "any" else ["acme"]
+    bad(world.look(wanted, 120, sources=names), NO_DATA, f"not polled yet: {', '.join(late)}")
+    world.poll(121, {"h": "3"}, "other")
+    bad(world.look(wanted, 122, sources=names), NO_DATA, "not polled yet: acme")
+    world.fail(122)
+    assert zone_of(wanted.policy, good(world.look(wanted, 123, sources=names))) is Zone.ENTER
+    world.poll(124, {"h": "3"})
+    assert zone_of(wanted.policy, good(world.look(wanted, 125, sources=names))) is Zone.EXIT
+
+
+def test_one_that_was_asked_in_vain_is_stale_whoever_else_is_waited_for(world: World) -> None:
+    names = ["acme", "other"]
+    for source in names:
+        world.poll(0, {"h": "3"}, source)
+    world.fail(120)
+    found = world.look(rule("provider(any) stale"), 121, sources=names)
+    assert good(found) < 1
+    assert found.provider is not None
+    assert found.provider.slug == "acme"
+
+
 def test_a_provider_that_never_answered_is_no_data(world: World) -> None:
     world.fail(0)
     bad(world.look(rule("provider(acme) stale"), 1), NO_DATA, "acme has never answered")

@@ -14,7 +14,7 @@ What may decide, beside what ``sides`` says of each side:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal, localcontext
@@ -96,12 +96,16 @@ def evaluate(rule: Rule, snapshot: Snapshot, now: datetime) -> Evaluation:
     try:
         unasked = snapshot.unasked(now, rule.filters.providers) if rule.gpus else []
         if unasked:
-            names = ", ".join(unasked[:5]) + (", …" if len(unasked) > 5 else "")
-            return Evaluation(rule, now, _bad(Health.NO_DATA, f"{NOT_POLLED}: {names}"))
+            return Evaluation(rule, now, _bad(Health.NO_DATA, _not_polled(unasked)))
         return _evaluate(rule, snapshot, now)
     except Exception as error:  # one rule's trouble is not another's
         reason = f"cannot be evaluated: {type(error).__name__}: {str(error)[:200]}"
         return Evaluation(rule, now, _bad(Health.ERROR, " ".join(reason.split())))
+
+
+def _not_polled(names: Iterable[str]) -> str:
+    shown = sorted(names)
+    return f"{NOT_POLLED}: {', '.join(shown[:5])}{', …' if len(shown) > 5 else ''}"
 
 
 def ratio(left: Decimal, right: Decimal) -> Decimal:
@@ -329,7 +333,11 @@ def _answers(p: StoredProvider, now: datetime) -> bool:
 
 
 def _provider_stale(rule: Rule, snapshot: Snapshot, now: datetime, name: str) -> Evaluation:
-    """How long the prices of a provider hold, by how old they are."""
+    """How long the prices of a provider hold, by how old they are.
+
+    Where nobody has asked since they came (nothing ran, or nothing could be recorded), their age
+    says nothing of the provider: then its next poll is awaited.
+    """
     polled = [
         p
         for p in snapshot.providers.values()
@@ -340,7 +348,11 @@ def _provider_stale(rule: Rule, snapshot: Snapshot, now: datetime, name: str) ->
     if not answered:
         who = "no provider has ever" if name == ANY else f"{name} has never"
         return Evaluation(rule, now, _bad(Health.NO_DATA, f"{who} answered"))
-    worst = min(answered, key=lambda p: (_freshness(p, now), p.slug))
+    waited_for = [p for p in answered if _unasked(p, snapshot, now)]
+    asked = [p for p in answered if p not in waited_for]
+    worst = min(asked or answered, key=lambda p: (_freshness(p, now), p.slug))
+    if waited_for and (not asked or _freshness(worst, now) > 1):
+        return Evaluation(rule, now, _bad(Health.NO_DATA, _not_polled(p.slug for p in waited_for)))
     return Evaluation(rule, now, Sample(Health.GOOD, _freshness(worst, now)), provider=worst)
 
 
@@ -348,6 +360,13 @@ def _in_use(p: StoredProvider, snapshot: Snapshot, now: datetime) -> bool:
     if snapshot.sources:
         return p.slug in snapshot.sources
     return p.last_attempt_at is not None and now - p.last_attempt_at < FORGOTTEN_AFTER
+
+
+def _unasked(p: StoredProvider, snapshot: Snapshot, now: datetime) -> bool:
+    """Whether prices of a provider that is to be polled are too old since nobody has asked."""
+    if p.slug not in snapshot.sources or p.last_ok_at is None or p.last_attempt_at is None:
+        return False
+    return p.last_attempt_at <= p.last_ok_at and _freshness(p, now) <= 1
 
 
 def _freshness(p: StoredProvider, now: datetime) -> Decimal:
