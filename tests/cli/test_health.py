@@ -186,6 +186,18 @@ def test_doctor_tells_what_is_wrong_with_alerts_as_their_check_does(
     assert "private network" not in run("doctor").out
 
 
+@pytest.mark.parametrize("command", [("doctor",), ("alerts", "check")])
+def test_a_heartbeat_that_can_never_be_sent_is_told(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("GPUCOST_DATABASE_URL", database_url)
+    (tmp_path / "gpucost.toml").write_text('[daemon]\nheartbeat_url = "hc.example/ping/0123"')
+    answer = run(*command)
+    assert answer.code == 2
+    assert "daemon.heartbeat_url: must be a URL like https://host/path" in answer.out + answer.err
+    assert "ping/0123" not in answer.out + answer.err
+
+
 def test_doctor_tells_how_each_provider_s_last_poll_went(shop: Shop) -> None:
     assert "never polled" in run("doctor").out
     shop.sell((H100_NAME, "2.00"))

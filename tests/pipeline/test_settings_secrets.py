@@ -161,3 +161,25 @@ def test_a_daemons_secret_that_cannot_be_read(
     with pytest.raises(SettingsError) as caught:
         load_settings(env=env_of(home, **env))
     assert str(caught.value) == message.format(file=file, home=home)
+
+
+@pytest.mark.parametrize(
+    "url", ["hc.example/ping/0123", "ftp://hc.example/0123", "https://", "https://hc.example:x/",
+            "https://hc .example/0123"],
+)  # fmt: skip
+def test_a_heartbeat_that_can_never_be_sent_is_refused(home: Path, url: str) -> None:
+    (home / "gpucost.toml").write_text(f'[daemon]\nheartbeat_url = "{url}"')
+    with pytest.raises(SettingsError) as refused:
+        load_settings(env=env_of(home))
+    said = f"{home / 'gpucost.toml'}: daemon.heartbeat_url: must be a URL like https://host/path"
+    assert str(refused.value) == said
+    (home / "gpucost.toml").write_text("")
+    (home / "ping").write_text(url)
+    by_file = env_of(home, GPUCOST_DAEMON__HEARTBEAT_URL_FILE="ping")
+    with pytest.raises(SettingsError, match="HEARTBEAT_URL: must be a URL like https://host/path"):
+        load_settings(env=by_file)
+
+
+def test_a_heartbeat_may_go_to_a_machine_at_home(home: Path) -> None:
+    url = "http://10.0.0.7:8000/ping?token=0123"
+    assert daemon_secrets(env_of(home, GPUCOST_DAEMON__HEARTBEAT_URL=url)) == [url, None]

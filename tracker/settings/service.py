@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, Any, get_args
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
@@ -41,6 +42,23 @@ class DaemonSettings(BaseModel):
     @classmethod
     def _names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(map(host_name, names))
+
+    @field_validator("heartbeat_url")
+    @classmethod
+    def _reachable(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None and not _is_web_url(url.get_secret_value()):
+            raise ValueError("must be a URL like https://host/path")
+        return url
+
+
+def _is_web_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return False
+    printable = not any(c.isspace() or not c.isprintable() for c in text)
+    return parts.scheme in ("http", "https") and bool(host) and port != 0 and printable
 
 
 def host_name(text: str) -> str:
