@@ -187,11 +187,12 @@ def test_a_rule_is_another_one_only_if_it_decides_otherwise() -> None:
     same = rule()
     for told in ({"title": "T"}, {"channels": ["ops"]}, {"cooldown": "1d"}, {"every": "1m"},
                  {"remind_every": "1d"}, {"send_resolved": False}, {"template": "x"},
-                 {"min_duration": "30m"}, {"enter_percent": "2.0"}):  # fmt: skip
+                 {"min_duration": "31m"}, {"min_count": 4}, {"keep_firing": "1m"},
+                 {"exit_percent": 3}, {"max_gap": "2h"}, {"every": "1h"},
+                 {"enter_percent": "2.0"}):  # fmt: skip
         assert rule(**told).sha256 == same.sha256, told
     others = [rule(**decides).sha256 for decides in (
-        {"enter_percent": 3}, {"exit_percent": 3}, {"min_duration": "31m"}, {"min_count": 4},
-        {"keep_firing": "1m"}, {"rank": "min"}, {"confidence": "conservative"},
+        {"enter_percent": 3}, {"rank": "min"}, {"confidence": "conservative"},
         {"typed_prices": True}, {"regions": ["eu"]}, {"job": "uploads"}, {"max_age": "1h"},
         {"when": "cost(A100) < cost(H100)"},
     )]  # fmt: skip

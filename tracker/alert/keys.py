@@ -27,8 +27,9 @@ POLICY: dict[str, Callable[[Any], Any]] = {
     "on_start": fields.one_of(("notify", "baseline")),
     "send_resolved": fields.flag,
 }
-# What of a policy only decides who is told of what: changing it makes no other rule of it.
-NOTICES = ("cooldown", "remind_every", "health_after", "on_start", "send_resolved")
+# What of a policy is a part of the condition. The rest says how long one waits, when it has ended
+# and who is told: changing that makes no other rule of it, and what fires goes on under it.
+EDGE = ("enter",)
 
 
 def _upper(value: Any) -> tuple[str, ...]:

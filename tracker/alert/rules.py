@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 from tracker import data
 from tracker.alert import fields
 from tracker.alert.fields import RuleProblem, Table
-from tracker.alert.keys import FILTERS, MARGINS, NOTICES, ONLY_NOW, POLICY, policy_dict
+from tracker.alert.keys import EDGE, FILTERS, MARGINS, ONLY_NOW, POLICY, policy_dict
 from tracker.domain import confirm
 from tracker.domain.bounds import in_full
 from tracker.domain.gpu import Catalogue, UnknownGpu
@@ -67,7 +67,7 @@ class Rule:
     the condition; for ``cheapest changes`` these are the GPUs compared. ``filters`` hold for all
     of them. ``typed_prices``: the user's own prices from a price book take part (a fallback price
     never does). ``definition`` says all of it as plain JSON; ``sha256`` is of those parts of it
-    that decide when the rule fires, so that another channel or title is no other rule.
+    that decide what it watches, so that another channel or margin to clear is no other rule.
     """
 
     name: str
@@ -177,10 +177,10 @@ class _Loader:
         decides = {
             "when": str(condition), "job": job and job_dict(job), "filters": filters.echo(),
             "rank": rank, "confidence": confidence, "typed_prices": typed,
-            **{k: v for k, v in policy_dict(policy).items() if k not in NOTICES},
+            **{k: v for k, v in policy_dict(policy).items() if k in EDGE},
         }  # fmt: skip
         tells = {
-            **{k: v for k, v in policy_dict(policy).items() if k in NOTICES},
+            **{k: v for k, v in policy_dict(policy).items() if k not in EDGE},
             "every": every.total_seconds(), "channels": list(channels), "title": title,
             "template": template,
             "job_title": job and job.title, "job_reference": table.get("job", str, "") or None,
