@@ -92,6 +92,12 @@ def test_an_end_is_told_after_a_silence_of_a_rule_that_is_not_evaluated(
     assert world.messages()[-1]["firing"]["until"] == at(5 if how == "broken" else 9).isoformat()
 
 
+def test_a_firing_that_outlasts_the_cooldown_says_what_kept_it_back(world: World) -> None:
+    play(world, rule(**QUICK | {"cooldown": "20m"}), "cdcccc")
+    assert world.notices() == [("fired", "log"), ("resolved", "log"), ("still_firing", "log")]
+    assert sentence(world.messages()[-1]).startswith("The cooldown is over, and this goes on: ")
+
+
 def test_a_silence_can_be_ended(world: World) -> None:
     number = silence(world, 0, 60)
     with transaction(world.engine) as cursor:

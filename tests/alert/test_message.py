@@ -92,6 +92,18 @@ BACK = {"value": "1.05", "left": side("H100", "runpod", "3.10", "12.40"), "firin
         ("still_firing", {"firing": FIRING},
          "A silence has ended, and this goes on: BERT-Large on H100 costs $10.76, 9.1 % less than"
          " on A100 ($11.83)."),
+        ("still_firing", {"firing": FIRING, "reason": "its notice had been kept back by silence 3"},
+         "A silence has ended, and this goes on: BERT-Large on H100 costs $10.76, 9.1 % less than"
+         " on A100 ($11.83)."),
+        ("still_firing", {"firing": FIRING, "reason": "its notice had been kept back by cooldown"},
+         "The cooldown is over, and this goes on: BERT-Large on H100 costs $10.76, 9.1 % less than"
+         " on A100 ($11.83)."),
+        ("resolved", {**BACK, "firing": {**FIRING, "until": "2026-03-01T12:00:00Z"}},
+         "Cleared after 3 h, at 2026-03-01T12:00:00Z, while a silence kept notices back:"
+         " H100 job cheaper than A100 job."),
+        ("closed", {"reason": "removed", "firing": {**FIRING, "until": "2026-03-01T12:00:00Z"}},
+         f"Rule {RULE} was removed while it was true, for 3 h, at 2026-03-01T12:00:00Z, while a"
+         " silence kept notices back."),
         ("closed", {"reason": "edited", "firing": FIRING},
          f"Rule {RULE} was edited while it was true, for 3 h."),
         ("closed", {"reason": "removed", "merged": MERGED},

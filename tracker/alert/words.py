@@ -178,7 +178,9 @@ def _reminder(context: Context) -> str:
 
 
 def _still_firing(context: Context) -> str:
-    return f"A silence has ended, and this goes on: {_fired(context)}"
+    cooled = str(context.get("reason") or "").endswith("cooldown")
+    over = "The cooldown is over" if cooled else "A silence has ended"
+    return f"{over}, and this goes on: {_fired(context)}"
 
 
 def _closed(context: Context) -> str:
