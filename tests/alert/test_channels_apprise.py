@@ -110,6 +110,25 @@ async def test_a_service_that_hangs_is_given_up_and_not_asked_twice_at_once(hook
     hook.gate.set()
 
 
+async def test_a_service_that_takes_its_time_gets_one_message(hook: Hook) -> None:
+    """Five seconds: longer than Apprise waits unless it is told to."""
+    hook.gate.clear()
+    await channel(url_of(hook)).send(NOTICE)
+    assert len(hook.requests) == 1
+
+
+async def test_no_answer_leaves_it_open_whether_it_was_taken(hook: Hook) -> None:
+    hook.gate.clear()
+    error = await failure(channel(url_of(hook, "?rto=0.3")))
+    hook.gate.set()
+    assert isinstance(error, Transient)
+    assert error.unknown
+    hook.say(503, 503)  # one may go to the request before
+    error = await failure(channel(url_of(hook)))
+    assert isinstance(error, Transient)
+    assert not error.unknown
+
+
 async def test_a_long_text_keeps_its_event(hook: Hook) -> None:
     text = "It fired.\n" + "x" * 70_000 + "\nEvent: event-1"
     small = channel(url_of(hook))

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import socket
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -142,14 +143,56 @@ async def test_no_recipient_accepted(reply: str, kind: type[SendError]) -> None:
     assert reply in str(error)
 
 
-async def test_some_recipients_refused_is_delivered_and_said(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize(
+    ("reply", "kind"), [("550 nobody", Permanent), ("450 greylisted", Transient)]
+)
+async def test_some_recipients_refused_is_a_failure_for_those_alone(
+    reply: str, kind: type[SendError]
 ) -> None:
-    """A second try would send the others the mail again."""
-    with MailServer(refused={"gone@example.org": "550 nobody"}) as server:
-        await channel(server.port, to=("gone@example.org", "ops@example.org")).send(NOTICE)
-    assert [mail.recipients for mail in server.mails] == [["ops@example.org"]]
-    assert "not for gone@example.org" in caplog.text
+    to = ("first@example.org", "second@example.org")
+    with MailServer(refused={"second@example.org": reply}) as server:
+        error = await failure(channel(server.port, to=to))
+        assert isinstance(error, kind)
+        assert str(error) == f"localhost: taken for others, not for second@example.org ({reply})"
+        assert error.told == {"first@example.org"}
+        server.refused.clear()
+        await channel(server.port, to=to).send(replace(NOTICE, told=error.told))
+        assert [mail.recipients for mail in server.mails] == [[to[0]], [to[1]]]
+        await channel(server.port, to=to[:1]).send(replace(NOTICE, told=error.told))
+        assert len(server.mails) == 2  # nobody is left to tell
+
+
+async def test_some_refused_for_now_and_some_for_good_is_tried_again() -> None:
+    refused = {"b@example.org": "450 greylisted", "c@example.org": "550 nobody"}
+    with MailServer(refused=refused) as server:
+        to = ("a@example.org", "b@example.org", "c@example.org")
+        error = await failure(channel(server.port, to=to))
+    assert isinstance(error, Transient)
+    assert "not for b@example.org, c@example.org" in str(error)
+
+
+@pytest.mark.parametrize("security", ["none", "starttls", "tls"])
+async def test_a_server_that_takes_its_time_gets_one_mail(security: Security) -> None:
+    """Longer than any step may take, and than all may take until the mail is handed over."""
+    with MailServer(security=security, slow_s=1.5) as server:
+        await channel(server.port, security, step_timeout_s=0.5, total_s=1.0).send(NOTICE)
+        assert len(server.mails) == 1
+
+
+async def test_no_answer_to_a_mail_leaves_it_open_whether_it_was_taken() -> None:
+    with MailServer(slow_s=5) as server:
+        error = await failure(channel(server.port, answer_s=0.2))
+        assert len(server.mails) == 1
+    assert isinstance(error, Transient)
+    assert error.unknown
+    assert str(error) == "localhost: was given the mail and did not say that it takes it"
+
+
+async def test_a_refused_mail_is_known_not_to_be_taken() -> None:
+    with MailServer(replies=["451 try later"]) as server:
+        error = await failure(channel(server.port))
+    assert isinstance(error, Transient)
+    assert not error.unknown
 
 
 async def test_nobody_there_is_transient(unused_tcp_port_number: int) -> None:

@@ -143,6 +143,32 @@ async def test_a_server_that_drips_is_cut_off() -> None:
     assert "within 0.3 s" in str(error)
 
 
+@pytest.mark.parametrize("limits", [Limits(total_s=0.3, read_s=5), Limits(read_s=0.3)])
+async def test_no_answer_leaves_it_open_whether_it_was_taken(hook: Hook, limits: Limits) -> None:
+    hook.gate.clear()
+    error = await failure(hook.address, limits=limits)
+    hook.gate.set()
+    assert isinstance(error, Transient)
+    assert error.unknown
+    assert len(hook.requests) == 1
+
+
+async def test_an_answer_may_take_two_minutes() -> None:
+    """What fits no test: that the limits in force leave the time."""
+    assert outgoing.LIMITS.read_s >= 120
+    assert outgoing.LIMITS.total_s > outgoing.LIMITS.read_s
+
+
+async def test_a_proxy_with_nobody_behind_it_has_taken_nothing() -> None:
+    async def close(_request: object, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async with serve(close) as server:
+        error = await failure(server.url)
+    assert isinstance(error, Transient)
+    assert not error.unknown
+
+
 async def test_an_endless_body_is_not_read_to_its_end() -> None:
     async def flood(_request: object, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad\r\nTransfer-Encoding: chunked\r\n\r\n")

@@ -32,13 +32,15 @@ class MailServer:
     """Serves on a free port while in its ``with`` block.
 
     ``users`` are names and passwords; with any, a login is needed. ``replies`` are answers to the
-    next mails in place of taking them; ``refused`` addresses get a 550.
+    next mails in place of taking them; ``refused`` addresses get what stands with them. Mails are
+    taken at once, and that is said ``slow_s`` seconds later.
     """
 
     security: str = "none"
     users: dict[str, str] = field(default_factory=dict)
     replies: list[str] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
+    slow_s: float = 0
     mails: list[Mail] = field(default_factory=list)
     port: int = 0
 
@@ -108,4 +110,5 @@ class MailServer:
             Mail(envelope.mail_from, list(envelope.rcpt_tos), content,
                  session.auth_data)
         )  # fmt: skip
+        await asyncio.sleep(self.slow_s)
         return "250 taken"

@@ -14,8 +14,8 @@ import os
 import random
 import socket
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from uuid import uuid4
 from tracker.alert import message, words
 from tracker.notify.channel import Channel, Notice, Permanent, SendError, Transient
 from tracker.store.errors import StoreError
-from tracker.store.outbox import MAX_GROUP, MAX_WAIT, TEST, Claim, Guard, Outbox
+from tracker.store.outbox import MAX_GROUP, MAX_WAIT, TEST, Claim, Guard, Outbox, Progress
 from tracker.telemetry import Redactor, one_line
 
 if TYPE_CHECKING:
@@ -38,9 +38,10 @@ MAX_BACKOFF = timedelta(minutes=30)
 MIN_PAUSE = timedelta(seconds=1)
 PERMANENT_TRIES = 2  # a wrong answer once may be a deployment under way; twice it is an answer
 LEAST_TRIES = 3  # before giving up for age: after a long stop, or a clock that jumped
+UNKNOWN_TRIES = 3  # without an answer to what was handed over: each may be one more copy
 
-SEND_TIMEOUT = timedelta(minutes=2)
-LEASE = timedelta(minutes=5)
+SEND_TIMEOUT = timedelta(minutes=15)  # above what any channel allows itself
+LEASE = timedelta(minutes=5)  # renewed while a message is under way
 MESSAGES_PER_MINUTE = 20  # to one channel; what is beyond waits, and goes out in groups
 
 
@@ -260,13 +261,13 @@ class Deliverer:
         self._recent.setdefault(claim.channel, deque(maxlen=MESSAGES_PER_MINUTE)).append(began)
         try:
             notice = await asyncio.to_thread(self._notice, channel, claim)
-            async with asyncio.timeout(SEND_TIMEOUT.total_seconds()):
+            async with self._held_claim(claim, now), asyncio.timeout(SEND_TIMEOUT.total_seconds()):
                 await channel.send(notice)
         except SendError as error:
             return await self._failed(claim, error, self._now(now))
         except TimeoutError:
             reason = f"not done within {SEND_TIMEOUT.total_seconds():g} s"
-            return await self._failed(claim, Transient(reason), self._now(now))
+            return await self._failed(claim, Transient(reason, unknown=True), self._now(now))
         except Exception as error:  # a fault of ours must not stop the others
             log.exception("alert channel %s", claim.channel)
             reason = f"cannot be sent ({type(error).__name__})"
@@ -281,7 +282,27 @@ class Deliverer:
         await self._mark(claim, partial(self._outbox.sent, claim, ended))
         return Delivered(sent=len(claim.rows))
 
+    @contextlib.asynccontextmanager
+    async def _held_claim(self, claim: Claim, now: datetime | None) -> AsyncIterator[None]:
+        """Renew the lease of *claim* as long as its message is under way."""
+
+        async def renew() -> None:
+            while True:
+                await asyncio.sleep(LEASE.total_seconds() / 3)
+                with contextlib.suppress(StoreError):  # then it runs out, as after a crash
+                    await asyncio.to_thread(self._outbox.renew, claim, self._now(now), LEASE)
+
+        renewing = asyncio.create_task(renew())
+        try:
+            yield
+        finally:
+            renewing.cancel()
+            await asyncio.gather(renewing, return_exceptions=True)
+
     def _notice(self, channel: Channel, claim: Claim) -> Notice:
+        return replace(self._worded(channel, claim), told=claim.told)
+
+    def _worded(self, channel: Channel, claim: Claim) -> Notice:
         contexts = [{**row.message, "event_id": row.event_id} for row in claim.rows]
         try:
             return message.notice(
@@ -295,6 +316,7 @@ class Deliverer:
     async def _failed(self, claim: Claim, error: SendError, now: datetime) -> Delivered:
         """Try again later, or give up. The channel itself is never given up."""
         reason = self._redactor.error(error)
+        progress = _progress(claim, error)
         name, tries = claim.channel, max(row.attempts for row in claim.rows)
         asked = error.retry_after_s if isinstance(error, Transient) else None
         wait = self._pause(tries, asked)
@@ -305,12 +327,16 @@ class Deliverer:
             self._down[name] = now
         why = self._given_up(claim, error, tries, now)
         if why is None:
-            await self._mark(claim, partial(self._outbox.retry, claim, now, now + wait, reason))
+            await self._mark(
+                claim, partial(self._outbox.retry, claim, now, now + wait, reason, progress)
+            )
             self._on_result(name, "retry", len(claim.rows))
             return Delivered(retried=len(claim.rows))
         events = ", ".join(row.event_id for row in claim.rows)
         log.error("alert channel %s: %s is given up, %s: %s", name, events, why, reason)
-        await self._mark(claim, partial(self._outbox.dead, claim, now, f"{why}: {reason}"))
+        await self._mark(
+            claim, partial(self._outbox.dead, claim, now, f"{why}: {reason}", progress)
+        )
         self._on_result(name, "dead", len(claim.rows))
         return Delivered(dead=len(claim.rows))
 
@@ -321,6 +347,9 @@ class Deliverer:
             return times  # somebody waits for the answer
         if isinstance(error, Permanent):
             return times if tries >= PERMANENT_TRIES else None
+        unknown = _progress(claim, error).unknown
+        if unknown >= UNKNOWN_TRIES:
+            return f"{times}, {unknown} of them without an answer, so that it may have arrived"
         age = now - min(row.created_at for row in claim.rows)
         if age >= self._pace.give_up and tries >= LEAST_TRIES:
             return f"{times} in {words.duration(age.total_seconds())}"
@@ -343,6 +372,12 @@ class Deliverer:
             raise
         if rows < len(claim.rows):
             log.info("alert channel %s: the lease of a message had run out", claim.channel)
+
+
+def _progress(claim: Claim, error: SendError) -> Progress:
+    """What is known of the message after this attempt."""
+    unknown = isinstance(error, Transient) and error.unknown
+    return Progress(claim.told | error.told, claim.unknown + unknown)
 
 
 def _bare(claim: Claim) -> Notice:

@@ -30,13 +30,19 @@ from tracker.provider import FetchError
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
-LIMITS = Limits(connect_s=5, read_s=15, write_s=15, total_s=30, attempts=1)
+# Long for the answer: a receiver that takes its time has the message, and another is a copy.
+LIMITS = Limits(connect_s=5, read_s=120, write_s=15, total_s=150, attempts=1)
+_AT_ONCE_S = 5.0  # a proxy with nobody behind it closes sooner than a receiver at work
 NOT_ALLOWED = "it is in a private network: set alerts.allow_private_targets to send there"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class PrivateTarget(FetchError):
     """The address is not in a public network, and such targets are not allowed."""
+
+
+class Unanswered(Retryable):
+    """All of the message was handed over, and no answer came: the receiver may have taken it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,24 +86,43 @@ async def post(
     """POST *body* once, within ``limits.total_s``, following nothing.
 
     An answer of any status is a Reply. Raises FetchError (Retryable when another attempt may
-    help, PrivateTarget) with the host in front and without the URL. *now* is what a date in
-    Retry-After is compared with.
+    help, Unanswered, PrivateTarget) with the host in front and without the URL. *now* is what a
+    date in Retry-After is compared with.
     """
     host = host_of(url)
     problem = check_target(url)
     if problem is not None:
         raise FetchError(problem)
+    handing = _Handing()
     try:
         async with asyncio.timeout(limits.total_s):
             addresses = await _addresses(url, resolve or _look_up, allow_private=allow_private)
             return await _post(
                 url, addresses, body, {"user-agent": user_agent(contact), **headers},
-                now, limits, tls,
+                now, limits, tls, handing,
             )  # fmt: skip
     except TimeoutError:
-        raise Retryable(f"{host}: no complete answer within {limits.total_s:g} s") from None
+        kind = Retryable if handing.waited_s is None else Unanswered
+        raise kind(f"{host}: no complete answer within {limits.total_s:g} s") from None
     except FetchError as error:
         raise type(error)(f"{host}: {error}") from None
+
+
+class _Handing:
+    """Notes when all of a request was handed over."""
+
+    def __init__(self) -> None:
+        self._at: float | None = None
+
+    async def trace(self, event: str, _info: object) -> None:
+        """What httpx calls at every step."""
+        if event == "http11.send_request_body.complete":
+            self._at = asyncio.get_running_loop().time()
+
+    @property
+    def waited_s(self) -> float | None:
+        """For how long the answer is waited for; None: it was not all handed over."""
+        return None if self._at is None else asyncio.get_running_loop().time() - self._at
 
 
 async def _addresses(url: str, resolve: Resolve, *, allow_private: bool) -> list[str]:
@@ -131,6 +156,7 @@ async def _post(
     now: datetime,
     limits: Limits,
     tls: ssl.SSLContext | None,
+    handing: _Handing,
 ) -> Reply:
     """Send to the first address that takes a connection."""
     original = httpx.URL(url)
@@ -148,7 +174,10 @@ async def _post(
                 headers=named,
                 content=body,
                 # The certificate must be for the name, although the connection is to a number.
-                extensions={"sni_hostname": original.raw_host.decode("ascii")},
+                extensions={
+                    "sni_hostname": original.raw_host.decode("ascii"),
+                    "trace": handing.trace,
+                },
             )
             try:
                 response = await client.send(request, stream=True)
@@ -157,7 +186,13 @@ async def _post(
                     raise translate(error, limits) from None
                 continue
             except (httpx.HTTPError, UnicodeError) as error:
-                raise translate(error, limits) from None
+                failure = translate(error, limits)
+                waited_s = handing.waited_s
+                if waited_s is not None and (
+                    isinstance(error, httpx.ReadTimeout) or waited_s > _AT_ONCE_S
+                ):
+                    raise Unanswered(str(failure)) from None
+                raise failure from None
             try:
                 return await _reply(response, now)
             finally:

@@ -15,7 +15,8 @@ class Notice:
 
     ``event_id`` is the same however often the message is tried, and is for the receiver to know
     it again. ``subject`` is one line. ``html`` None: there is text alone. ``data`` is what a
-    program gets, as JSON.
+    program gets, as JSON. ``told``: recipients that an earlier attempt has reached; they do not
+    get it again.
     """
 
     event_id: str
@@ -23,18 +24,37 @@ class Notice:
     text: str
     html: str | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
+    told: frozenset[str] = frozenset()
 
 
 class SendError(Exception):
-    """A notice that did not get through: one line, without secrets."""
+    """A notice that did not get through: one line, without secrets.
+
+    ``told``: recipients that this attempt has reached all the same.
+    """
+
+    def __init__(self, reason: str, *, told: frozenset[str] = frozenset()) -> None:
+        super().__init__(reason)
+        self.told = told
 
 
 class Transient(SendError):
-    """Trying again may help. ``retry_after_s``: what the server asks for, in seconds."""
+    """Trying again may help. ``retry_after_s``: what the server asks for, in seconds.
 
-    def __init__(self, reason: str, retry_after_s: float | None = None) -> None:
-        super().__init__(reason)
+    ``unknown``: all of it was handed over, and no answer came; the receiver may have it.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        retry_after_s: float | None = None,
+        *,
+        unknown: bool = False,
+        told: frozenset[str] = frozenset(),
+    ) -> None:
+        super().__init__(reason, told=told)
         self.retry_after_s = retry_after_s
+        self.unknown = unknown
 
 
 class Permanent(SendError):

@@ -13,10 +13,11 @@ import logging
 import re
 import socket
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from pydantic import SecretStr
 
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
 
 MISSING = "Apprise is not installed: pip install '.[notify]' in gpucost's checkout"
 
-_TOTAL_S = 90.0  # some services let their clients wait between two messages
+_TOTAL_S = 180.0  # some services let their clients wait between two messages
+# Apprise's own are 4 s, and who gives up sooner than the service answers sends copies.
+_READ_S = 120.0
 _STATUS = re.compile(r"\berror=(\d{3})\b")
 _TRANSIENT = frozenset({408, 425, 429})
 # Schemes whose URL names any host at all, as a webhook's does. A look-up of another's "host" could
@@ -77,7 +80,7 @@ class AppriseChannel:
             async with asyncio.timeout(self._total_s):
                 await self._hand.run(lambda: self._send(notice))
         except TimeoutError:
-            raise Transient(f"not done within {self._total_s:g} s") from None
+            raise Transient(f"not done within {self._total_s:g} s", unknown=True) from None
         except SendError:
             raise
         except Exception as error:  # a plugin's own trouble
@@ -88,12 +91,14 @@ class AppriseChannel:
             plugin = self._loaded()
             self._check_target()
             limit = plugin.body_maxlen or self.max_characters
+            began = time.monotonic()
             body = notice.text if self._own_limit else shortened(notice.text, limit)
             sent = plugin.notify(
                 body=body, title=one_line(notice.subject, plugin.title_maxlen or None)
             )
         if not sent:
-            raise self._failure(said)
+            waited_s = time.monotonic() - began
+            raise self._failure(said, unknown=waited_s >= plugin.socket_read_timeout)
 
     def _loaded(self) -> NotifyBase:
         if self._plugin is None:
@@ -120,6 +125,8 @@ class AppriseChannel:
             raise Permanent(
                 "not a URL that Apprise knows: see https://github.com/caronc/apprise/wiki"
             )
+        if "rto" not in parse_qs(urlsplit(self._url.get_secret_value()).query):
+            plugin.socket_read_timeout = _READ_S
         return plugin
 
     def _check_target(self) -> None:
@@ -140,13 +147,15 @@ class AppriseChannel:
                 "it is in a private network: set alerts.allow_private_targets to send there"
             )
 
-    def _failure(self, said: list[str]) -> SendError:
+    def _failure(self, said: list[str], *, unknown: bool) -> SendError:
+        """What Apprise says last; *unknown*: it took so long that there was no answer."""
         told = " ".join(said[-1:])
         shown = one_line(self._redactor(one_line(self._redactor(told))), ECHO_CHARACTERS)
         found = _STATUS.search(told)
         status = int(found[1]) if found else 0
         final = 400 <= status <= 499 and status not in _TRANSIENT
-        return (Permanent if final else Transient)(shown or "Apprise could not send it")
+        shown = shown or "Apprise could not send it"
+        return Permanent(shown) if final else Transient(shown, unknown=unknown and not status)
 
 
 class _Ear(logging.Handler):

@@ -106,7 +106,10 @@ class WebhookChannel:
         except outgoing.PrivateTarget as error:
             raise Permanent(self._redactor.error(error)) from None
         except FetchError as error:
-            raise Transient(self._redactor.error(error), error.retry_after_s) from None
+            unknown = isinstance(error, outgoing.Unanswered)
+            raise Transient(
+                self._redactor.error(error), error.retry_after_s, unknown=unknown
+            ) from None
         self._judge(reply)
 
     def _judge(self, reply: Reply) -> None:

@@ -63,7 +63,9 @@ _CLAIM = (
         lease_until = %(now)s + %(lease)s, batch = %(batch)s
     FROM picked, alert_event e WHERE alert_outbox.id = picked.id AND e.id = alert_outbox.event
     RETURNING alert_outbox.id, e.event_id, alert_outbox.rule, alert_outbox.seq, alert_outbox.kind,
-        alert_outbox.message, alert_outbox.attempts, alert_outbox.created_at"""
+        alert_outbox.message - 'delivery', alert_outbox.attempts, alert_outbox.created_at,
+        coalesce(alert_outbox.message #> '{delivery,told}', '[]'),
+        coalesce((alert_outbox.message #>> '{delivery,unknown}')::int, 0)"""
 )
 
 # An end that waits, with what is not delivered yet of the firing that it ends.
@@ -76,7 +78,7 @@ JOIN alert_event ev ON ev.id = o.event
 WHERE e.channel = %(channel)s AND e.status = 'pending' AND e.kind IN ('resolved', 'closed')
   AND o.kind IN ('fired', 'still_firing', 'reminder')
   AND (o.status = 'pending' OR o.status IN ('dead', 'dismissed') AND o.kind <> 'reminder'
-       AND NOT jsonb_exists(e.message, 'merged'))
+       AND NOT jsonb_exists(e.message, 'merged') AND o.message #> '{delivery,told}' IS NULL)
 ORDER BY e.id, o.id FOR UPDATE OF e, o SKIP LOCKED
 """
 
@@ -98,7 +100,8 @@ DELETE FROM alert_outbox o WHERE o.ended_at < %(before)s
 @dataclass(frozen=True, slots=True)
 class OutboxRow:
     """One notice for one channel. ``message`` is its context as the engine wrote it; ``attempts``
-    counts the one that is being made."""
+    counts the one that is being made. ``told``: recipients that have it already; ``unknown``: how
+    many attempts before this one had no answer, so that it may have arrived."""
 
     id: int
     event_id: str
@@ -108,6 +111,8 @@ class OutboxRow:
     message: dict[str, Any]
     attempts: int
     created_at: datetime
+    told: list[str]
+    unknown: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +124,33 @@ class Claim:
     channel: str
     batch: str
     rows: tuple[OutboxRow, ...]
+
+    @property
+    def told(self) -> frozenset[str]:
+        """Recipients that have all of it already."""
+        return frozenset.intersection(*(frozenset(row.told) for row in self.rows))
+
+    @property
+    def unknown(self) -> int:
+        """How many attempts before this one had no answer."""
+        return max(row.unknown for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is known of a message that did not get through to everybody: the recipients that have
+    it, and how many of its attempts had no answer."""
+
+    told: frozenset[str] = frozenset()
+    unknown: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """As it is kept with the row, in ``message``; without what is empty."""
+        said: dict[str, Any] = {"told": sorted(self.told), "unknown": self.unknown}
+        return {"delivery": {key: value for key, value in said.items() if value}}
+
+
+NO_PROGRESS = Progress()
 
 
 class Outbox:
@@ -188,17 +220,35 @@ class Outbox:
         """Mark as delivered; the number of rows that were still this claim's."""
         return self._end(claim, "sent", now, None)
 
-    def dead(self, claim: Claim, now: datetime, error: str) -> int:
+    def dead(
+        self, claim: Claim, now: datetime, error: str, progress: Progress = NO_PROGRESS
+    ) -> int:
         """Give up, for a reason that is shown until somebody retries."""
-        return self._end(claim, "dead", now, error)
+        return self._end(claim, "dead", now, error, progress)
 
-    def retry(self, claim: Claim, now: datetime, due_at: datetime, error: str) -> int:
+    def retry(
+        self, claim: Claim, now: datetime, due_at: datetime, error: str,
+        progress: Progress = NO_PROGRESS,
+    ) -> int:  # fmt: skip
         """Put back, to be tried again at *due_at* (at most MAX_WAIT from *now*)."""
         return self._mark(
             claim,
-            "status = 'pending', due_at = %(due_at)s, last_error = %(error)s",
-            {"due_at": min(due_at, now + MAX_WAIT), "error": error},
-        )
+            "status = 'pending', due_at = %(due_at)s, last_error = %(error)s,"
+            " message = message || %(progress)s",
+            {"due_at": min(due_at, now + MAX_WAIT), "error": error,
+             "progress": Jsonb(progress.as_json())},
+        )  # fmt: skip
+
+    def renew(self, claim: Claim, now: datetime, lease: timedelta) -> int:
+        """Hold *claim* for *lease* from *now*; the number of rows that were still its own."""
+        with transaction(self._engine) as cursor:
+            cursor.execute(
+                "UPDATE alert_outbox SET lease_until = %(until)s"
+                " WHERE id = ANY(%(ids)s) AND status = 'sending' AND lease_by = %(token)s",
+                {"ids": [row.id for row in claim.rows], "token": claim.token,
+                 "until": now + min(lease, MAX_LEASE)},
+            )  # fmt: skip
+            return cursor.rowcount
 
     def release_all(self, holder: str, now: datetime) -> int:
         """Put back at once what *holder* has claimed and not marked: it ends, and the next one
@@ -212,11 +262,15 @@ class Outbox:
             )
             return cursor.rowcount
 
-    def _end(self, claim: Claim, status: str, now: datetime, error: str | None) -> int:
+    def _end(
+        self, claim: Claim, status: str, now: datetime, error: str | None,
+        progress: Progress = NO_PROGRESS,
+    ) -> int:  # fmt: skip
         return self._mark(
             claim,
-            "status = %(status)s, ended_at = %(now)s, last_error = %(error)s",
-            {"status": status, "now": now, "error": error},
+            "status = %(status)s, ended_at = %(now)s, last_error = %(error)s,"
+            " message = message || %(progress)s",
+            {"status": status, "now": now, "error": error, "progress": Jsonb(progress.as_json())},
         )
 
     def _mark(self, claim: Claim, assignments: str, values: dict[str, Any]) -> int:

@@ -48,7 +48,7 @@ def listed(
     cursor = connection.execute(
         """
         SELECT o.id, e.event_id, o.rule, o.seq, o.kind, o.channel, o.status, o.attempts,
-            o.created_at, o.due_at, o.lease_until, o.ended_at, o.last_error, o.message
+            o.created_at, o.due_at, o.lease_until, o.ended_at, o.last_error, o.message - 'delivery'
         FROM alert_outbox o JOIN alert_event e ON e.id = o.event
         WHERE (o.status = ANY(%(statuses)s) OR cardinality(%(statuses)s) = 0)
           AND (%(channel)s::text IS NULL OR o.channel = %(channel)s)
@@ -104,7 +104,8 @@ def retry_dead(
     """Let rows that were given up start anew; the ids of those.
 
     All of them, or those of *ids* or *channel*. A firing whose end has been told stays as it is:
-    its notice would come after that of its end. Raises StoreError.
+    its notice would come after that of its end. Recipients that have a notice do not get it
+    again. Raises StoreError.
     """
     values = {"ids": None if ids is None else list(ids), "channel": channel, "now": now}
     chosen = """
@@ -121,7 +122,10 @@ def retry_dead(
             values,
         )
         cursor.execute(
-            "UPDATE alert_outbox o SET status = 'pending', attempts = 0, batch = NULL,"  # noqa: S608
+            # What some have goes out as it was: in a message with others they would get it again.
+            "UPDATE alert_outbox o SET status = 'pending', attempts = 0,"  # noqa: S608
+            " batch = CASE WHEN message #> '{delivery,told}' IS NOT NULL THEN batch END,"
+            " message = message #- '{delivery,unknown}',"
             " due_at = %(now)s, created_at = %(now)s, ended_at = NULL WHERE "
             + chosen
             + "AND NOT "
