@@ -111,15 +111,23 @@ class World:
         """A poll that brings nothing."""
         self.poll(minutes, (), source, status="failed", error="HTTP 503")
 
-    def look(self, wanted: Rule, minutes: float, *, sources: Iterable[str] = ()) -> Evaluation:
-        """What *wanted* says then."""
-        return evaluate(wanted, self.snapshot(minutes, wanted, sources=sources), at(minutes))
+    def look(self, wanted: Rule, minutes: float, **options: Iterable[str]) -> Evaluation:
+        """What *wanted* says then. *options* as of ``snapshot``."""
+        return evaluate(wanted, self.snapshot(minutes, wanted, **options), at(minutes))
 
-    def snapshot(self, minutes: float, *wanted: Rule, sources: Iterable[str] = ()) -> Snapshot:
+    def snapshot(
+        self, minutes: float, *wanted: Rule, sources: Iterable[str] = (),
+        left_out: Iterable[str] = (),
+    ) -> Snapshot:  # fmt: skip
         """All that *wanted* need to be evaluated then."""
         with transaction(self.engine) as cursor:
             return Snapshot.read(
-                cursor.connection, wanted, catalogue(), at(minutes), sources=tuple(sources)
+                cursor.connection,
+                wanted,
+                catalogue(),
+                at(minutes),
+                sources=tuple(sources),
+                left_out=tuple(left_out),
             )
 
     def alerts(self, *wanted: Rule, **options: Any) -> AlertEngine:

@@ -82,7 +82,9 @@ class AlertEngine:
     """Evaluates *rules*. Safe to use from several threads and processes.
 
     *guard* is called first in each transaction that writes. *sources* are the providers that are
-    polled: until each was tried once, no rule about prices is judged. *broken* are the names of
+    polled: until each was tried once, no rule about prices is judged. *left_out* are those that
+    should be and cannot, as for want of a key; any other one is turned off, and its prices count
+    no more. *broken* are the names of
     rules that cannot be read: they are left as they are, neither evaluated nor closed.
     """
 
@@ -94,6 +96,7 @@ class AlertEngine:
         *,
         guard: Guard | None = None,
         sources: Collection[str] = (),
+        left_out: Collection[str] = (),
         broken: Collection[str] = (),
     ) -> None:
         self._engine = engine
@@ -101,6 +104,7 @@ class AlertEngine:
         self._catalogue = catalogue
         self._guard = guard
         self._sources = frozenset(sources)
+        self._left_out = frozenset(left_out)
         self._broken = frozenset(broken)
 
     def evaluate(self, now: datetime, *, force: bool = False) -> list[Evaluated]:
@@ -179,7 +183,9 @@ class AlertEngine:
             rule if rule.job is None else replace(rule, job=measured(connection, rule.job))
             for rule in rules
         ]
-        snapshot = Snapshot.read(connection, rules, self._catalogue, now, sources=self._sources)
+        snapshot = Snapshot.read(
+            connection, rules, self._catalogue, now, sources=self._sources, left_out=self._left_out
+        )
         found = [evaluate(rule, snapshot, now) for rule in rules]
         return found, source_urls(connection, context.offers_of(found))
 

@@ -249,7 +249,7 @@ def _below(rule: Rule, now: datetime, left: Side, usd: Decimal) -> Evaluation:
 
 def _drops(rule: Rule, snapshot: Snapshot, now: datetime, selection: str, past: Past) -> Evaluation:
     keys = rule.gpus[selection]
-    asked = {name for name, p in snapshot.providers.items() if _counts(p, now)}
+    asked = {name for name, p in snapshot.providers.items() if _counts(p, now)} - snapshot.off
     known = {name for name, c in past.coverage.items() if c.known_at(past.at)}
     day = past.at.strftime("%Y-%m-%d %H:%M UTC")
     # Sellers of these GPUs, at one of the two times at least.

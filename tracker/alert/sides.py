@@ -5,7 +5,8 @@ that never becomes its figure, but it can take the figure's word away: where the
 another one with a stale price (its provider may answer again in a minute), with an offer that a
 gate holds back (at the price that had been accepted), or with a single ask of a marketplace that
 nothing confirms, the side is STALE or SUSPECT, and nothing is decided. A doubt is not held for
-ever: what has been stale or held for DOUBT_HOLDS counts as gone.
+ever: what has been stale or held for DOUBT_HOLDS counts as gone, and so does, at once, all of a
+provider that is turned off: nobody will ask it again.
 
 Prices typed into a price book are dated, hard-coded prices: fallback ones never take part, a
 user's own only where the rule asks for them.
@@ -41,6 +42,7 @@ from tracker.report.filters import Filters, select
 from tracker.store.reads import TERM_MARKETS, StoredOffer
 
 TYPED = "typed, not live"
+OFF = "of providers that are turned off"
 GONE = "of sellers silent for a week"
 PARTIAL = "with an unknown part in the bill"
 
@@ -113,7 +115,9 @@ def pool(
         if offer.gpu_key not in keys or (sources is not None and offer.source not in sources):
             continue
         since = stale_since(offer, rule.filters.max_age, now)
-        if not takes_part(rule, offer):
+        if offer.source in snapshot.off:
+            excluded[OFF] += 1
+        elif not takes_part(rule, offer):
             excluded[TYPED] += 1
         elif since is None:
             fresh.append(offer)
@@ -126,6 +130,7 @@ def pool(
         for h in snapshot.held
         if h.offer.gpu_key in keys
         and (sources is None or h.offer.source in sources)
+        and h.offer.source not in snapshot.off
         and takes_part(rule, h.offer)
         and now - h.since < DOUBT_HOLDS
     )

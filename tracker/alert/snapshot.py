@@ -45,8 +45,8 @@ class Snapshot:
 
     ``offers`` are all that are live, stale ones included, without those that a gate holds back by
     now; these are in ``held``. ``past`` is keyed by days. ``sources`` are the providers that are to
-    be polled, where that is known. ``costing`` makes the bills of a job otherwise than in full (see
-    ``past_bills``).
+    be polled, where that is known, and ``off`` those of the others that are turned off. ``costing``
+    makes the bills of a job otherwise than in full (see ``past_bills``).
     """
 
     offers: tuple[StoredOffer, ...]
@@ -56,6 +56,7 @@ class Snapshot:
     catalogue: Catalogue
     past: Mapping[int, Past] = field(default_factory=dict)
     sources: frozenset[str] = frozenset()
+    off: frozenset[str] = frozenset()
     costing: Callable[[Job, End | None], Any] | None = None
 
     @classmethod
@@ -67,9 +68,11 @@ class Snapshot:
         now: datetime,
         *,
         sources: Collection[str] = (),
+        left_out: Collection[str] = (),
     ) -> Snapshot:
         """What *rules* need to be evaluated at *now*.
 
+        *sources* are the providers that are polled, *left_out* those that should be and cannot.
         The connection must be in one transaction of isolation level repeatable read.
         """
         rules = list(rules)
@@ -77,14 +80,16 @@ class Snapshot:
         held = held_offers(connection, keys)
         doubted = {h.offer.offer_id for h in held}
         live = reads.live_offers(connection, gpu_keys=keys)
+        providers = {p.slug: p for p in reads.providers(connection)}
         return cls(
             offers=tuple(o for o in live if o.offer_id not in doubted),
             held=tuple(held),
-            providers={p.slug: p for p in reads.providers(connection)},
+            providers=providers,
             discounts=DiscountBook.at(reads.discounts(connection, now), now),
             catalogue=catalogue,
             past=_past(connection, rules, now),
             sources=frozenset(sources),
+            off=frozenset(providers).difference(sources, left_out) if sources else frozenset(),
         )
 
     def interval(self, source: str) -> timedelta:

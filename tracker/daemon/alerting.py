@@ -157,7 +157,8 @@ class Alerting:
         plan = self._plan
         return AlertEngine(
             self._link.engine, plan.rules, plan.app.catalogue,
-            guard=self._link.leadership.guard, sources=plan.polled.keys(), broken=plan.broken,
+            guard=self._link.leadership.guard, sources=plan.polled.keys(),
+            left_out=[name for name, _ in plan.left_out], broken=plan.broken,
         )  # fmt: skip
 
     def _keeper(self) -> EstimateKeeper:

@@ -52,8 +52,11 @@ def alert_engine(app: App, engine: Engine, rule: Rule, guard: Any = None) -> Ale
     """The engine as the daemon has it, for one rule."""
     from tracker.alert.engine import AlertEngine
 
-    polled = [provider.name for provider, _ in enabled(app, None)[0]]
-    return AlertEngine(engine, [rule], app.catalogue, sources=polled, guard=guard)
+    chosen, left_out = enabled(app, None)
+    return AlertEngine(
+        engine, [rule], app.catalogue, guard=guard,
+        sources=[provider.name for provider, _ in chosen], left_out=[name for name, _ in left_out],
+    )  # fmt: skip
 
 
 def refuse_empty(engine: Engine) -> None:
