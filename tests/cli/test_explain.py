@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -172,3 +173,65 @@ def test_every_price_says_where_its_reader_can_look_it_up() -> None:
     assert document["poll"]["id"]
     assert document["answer"]["url"].endswith("/graphql")
     assert H100_NAME in document["words"]
+
+
+BOOK = """
+[[discount]]
+provider = "runpod"
+percent = 40
+gpu = "H100"
+market = "on_demand"
+valid_as_of = {today}
+max_age_days = 30
+note = "contract 7"
+"""
+
+
+def test_what_a_discount_takes_off_is_told(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.sell((H100_NAME, "4.40"), (A100_NAME, "1.89"))
+    assert shop.poll().code == 0
+    offers = _ids()
+    assert _explained(offers["H100-SXM-80GB"])["discount"] is None
+    assert "Discount" not in run("explain", offers["H100-SXM-80GB"]).out
+    today = datetime.now(UTC).date()
+    (tmp_path / "rates.toml").write_text(BOOK.format(today=today))
+    monkeypatch.setenv("GPUCOST_PRICEBOOK_PATHS", f'["{tmp_path / "rates.toml"}"]')
+    monkeypatch.setenv("GPUCOST_PROVIDERS__PRICEBOOK__SHIPPED", "false")
+    assert run("poll", "--provider", "pricebook").code == 0
+    answer = run("cheapest", "--hours", "H100=1", "--provider", "runpod", "-o", "json").json()
+    row = answer["rows"][0]
+    explained = _explained(offers["H100-SXM-80GB"])
+    assert explained["offer"]["price_usd_per_machine_hour"] == "4.4"
+    assert explained["discount"] == {
+        "percent": 40, "price_usd_per_machine_hour": row["price_usd_per_machine_hour"],
+        "gpu": "H100", "market": "on_demand", "valid_as_of": f"{today}",
+        "expires_at": f"{today + timedelta(days=30)}T00:00:00Z", "note": "contract 7",
+    }  # fmt: skip
+    assert row["price_usd_per_machine_hour"] == "2.64"
+    text = run("explain", offers["H100-SXM-80GB"]).out
+    assert f"40 % off runpod H100 on-demand, typed by a person in a price book on {today}" in text
+    assert "answers and rules take $2.640000 per machine-hour" in text
+    assert "note: contract 7" in text
+    assert "Discount" not in run("explain", offers["A100-SXM-80GB"]).out
+    shop.sell((A100_NAME, "1.89"))
+    assert shop.poll().code == 0
+    assert _explained(offers["H100-SXM-80GB"])["discount"] is None  # no answer has it any more
+
+
+def test_a_file_of_discounts_alone_is_parsed_and_shown(tmp_path: Path) -> None:
+    file = tmp_path / "rates.toml"
+    file.write_text(BOOK.format(today="2026-11-01"))
+    answer = run("provider", "parse", "pricebook", str(file))
+    assert answer.code == 0
+    assert answer.lines == [
+        "discount: 40 % off runpod H100 on-demand, from 2026-11-01 until 2026-12-01 00:00 UTC"
+        " (contract 7)",
+        "0 offers, 1 discount, 0 quarantined, 0 rows rejected",
+    ]
+    [discount] = run("provider", "parse", "pricebook", str(file), "-o", "json").json()["discounts"]
+    assert (discount["percent"], discount["gpu"]) == (40, "H100")
+    file.write_text(BOOK.format(today="2026-11-01").replace("runpod", "runpodd"))
+    refused = run("provider", "parse", "pricebook", str(file))
+    assert (refused.code, "discount for an unknown provider" in refused.out) == (3, True)

@@ -13,6 +13,9 @@ from tracker.cli import bills, render
 from tracker.cli.exits import EXIT_NO_MATCH, EXIT_USAGE, Exit
 
 if TYPE_CHECKING:
+    import psycopg
+
+    from tracker.domain.terms import Discount
     from tracker.report.explain import Explanation, HeldExplanation
 
 
@@ -28,12 +31,13 @@ def explain(obj: dict[str, Any], offer: str, output: str) -> None:
     """
     from tracker.report.explain import Ambiguous, explain_offer
 
-    app = App(obj["config"])
+    app, now = App(obj["config"]), datetime.now(UTC)
     if app.boot.own and _owned(app, offer, output):
         return
     try:
         with app.reading() as connection:
-            found = explain_offer(connection, offer, app.catalogue, app.rules(), datetime.now(UTC))
+            found = explain_offer(connection, offer, app.catalogue, app.rules(), now)
+            discount = None if found is None else _discount(app, connection, found, now)
     except NothingRecorded:
         raise Exit(EXIT_NO_MATCH, "no prices yet; ask for some with: gpucost poll") from None
     except Ambiguous as error:
@@ -47,9 +51,9 @@ def explain(obj: dict[str, Any], offer: str, output: str) -> None:
             EXIT_NO_MATCH, f"no offer has the id {offer!r}; {least}gpucost offers lists them"
         )
     if output == "json":
-        render.print_json(_document(found))
+        render.print_json(_document(found, discount))
     else:
-        _print(found)
+        _print(found, discount)
 
 
 def _owned(app: App, reference: str, output: str) -> bool:
@@ -76,18 +80,63 @@ def _owned(app: App, reference: str, output: str) -> bool:
     return True
 
 
-def _document(e: Explanation | HeldExplanation) -> dict[str, Any]:
+def _discount(
+    app: App, connection: psycopg.Connection[Any], e: Explanation | HeldExplanation, now: datetime
+) -> Discount | None:
+    """What answers take off the price of a live offer."""
+    from tracker.report.discounts import DiscountBook
+    from tracker.report.explain import Explanation
+
+    if not isinstance(e, Explanation) or not e.found.live:
+        return None
+    book = DiscountBook.at(app.discounts(connection, now), now)
+    return book.discount_for(e.found.offer)
+
+
+def _document(e: Explanation | HeldExplanation, discount: Discount | None) -> dict[str, Any]:
     """The explanation, its offer under the names that the other commands use."""
     from tracker.report.explain import Explanation
 
-    rows: dict[str, Any] = {"quarantine": [bills.held_row(q) for q in e.held]}
+    rows: dict[str, Any] = {"quarantine": [bills.held_row(q) for q in e.held], "discount": None}
     if isinstance(e, Explanation):
         rows["offer"] = bills.offer_row(e.found.offer, e.now, e.stale)
+        if discount is not None:
+            rows["discount"] = _discount_row(e, discount)
     return e.as_dict() | rows
 
 
-def _print(e: Explanation | HeldExplanation) -> None:
-    for heading, lines in e.sections():
+def _discount_row(e: Explanation, d: Discount) -> dict[str, Any]:
+    from tracker.report import priced
+
+    return {
+        "percent": render.quantity(d.percent),
+        "price_usd_per_machine_hour": render.usd_text(priced.hour_usd(e.found.offer, d.percent)),
+        "gpu": d.gpu, "market": d.market, "valid_as_of": d.valid_as_of.isoformat(),
+        "expires_at": d.expires_at, "note": d.note,
+    }  # fmt: skip
+
+
+def _discount_lines(e: Explanation, d: Discount) -> list[str]:
+    from tracker.report import priced
+
+    of = " ".join(str(word).replace("_", "-") for word in (d.gpu, d.market) if word)
+    lines = [
+        f"{render.quantity(d.percent)} % off {d.provider} {of or 'as a whole'}, typed by a person "
+        f"in a price book on {d.valid_as_of}, in force until {d.expires_at:%Y-%m-%d %H:%M} UTC",
+        f"answers and rules take {render.usd(priced.hour_usd(e.found.offer, d.percent), 6)} per "
+        "machine-hour; history keeps the list price",
+    ]
+    return lines + ([f"note: {d.note}"] if d.note else [])
+
+
+def _print(e: Explanation | HeldExplanation, discount: Discount | None) -> None:
+    from tracker.report.explain import Explanation
+
+    for number, (heading, lines) in enumerate(e.sections()):
         render.say(heading)
         for line in lines:
             render.say(line, indent=2)
+        if number == 0 and discount is not None and isinstance(e, Explanation):
+            render.say("Discount")
+            for line in _discount_lines(e, discount):
+                render.say(line, indent=2)

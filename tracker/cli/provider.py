@@ -231,7 +231,7 @@ def _print(
         _table(rows, document, wide=output == "wide")
     else:
         render.print_rows(output, rows, COLUMNS, document)
-    if not rows:
+    if not rows and not found.discounts:
         raise Exit(EXIT_NO_MATCH, f"{it.name}: no offers in the answer; see the reasons above")
 
 
@@ -263,6 +263,18 @@ def _document(it: Provider[Any], found: Digest, redact: Callable[[str], str]) ->
         "rejected": [
             {"reason": reason, "count": n, "sample": redact(sample)}
             for (reason, sample), n in counted.most_common()
+        ],
+        "discounts": [
+            {
+                "provider": d.provider,
+                "percent": render.quantity(d.percent),
+                "gpu": d.gpu,
+                "market": d.market,
+                "valid_as_of": d.valid_as_of.isoformat(),
+                "expires_at": d.expires_at,
+                "note": d.note and redact(d.note),
+            }
+            for d in found.discounts
         ],
         "unmapped": [{"name": u.name, "vram": u.vram, "rows": u.rows} for u in found.unmapped],
         "verdict": found.assessment.verdict,
@@ -311,9 +323,21 @@ def _cells(r: Mapping[str, Any]) -> list[str]:
     ]  # fmt: skip
 
 
+def _discount_line(d: Mapping[str, Any]) -> str:
+    of = " ".join(word.replace("_", "-") for word in (d["gpu"], d["market"]) if word)
+    note = f" ({d['note']})" if d["note"] else ""
+    return (
+        f"discount: {d['percent']} % off {d['provider']} {of or 'as a whole'}, from "
+        f"{d['valid_as_of']} until {d['expires_at']:%Y-%m-%d %H:%M} UTC{note}"
+    )
+
+
 def _table(rows: Sequence[Mapping[str, Any]], document: Mapping[str, Any], *, wide: bool) -> None:
-    render.print_table(_TABLE, [_cells(r) for r in rows], wide=wide)
-    render.say()
+    if rows or not document["discounts"]:
+        render.print_table(_TABLE, [_cells(r) for r in rows], wide=wide)
+        render.say()
+    for d in document["discounts"]:
+        render.say(_discount_line(d))
     held = [r for r in rows if r["quarantined"]]
     for r in held[:MAX_NOTES]:
         render.say(f"quarantined {r['source_id']}: {r['quarantined']}")
@@ -327,7 +351,10 @@ def _table(rows: Sequence[Mapping[str, Any]], document: Mapping[str, Any], *, wi
         render.say(f"unknown GPU name {item['name']!r} ({item['vram']}), {rows_text}")
     if not document["complete"]:
         render.say(f"incomplete: {document['incomplete_reason']}")
+    discounts = len(document["discounts"])
+    also = f"{render.counted(discounts, 'discount')}, " if discounts else ""
     render.say(
-        f"{render.counted(document['offers'], 'offer')}, {document['quarantined']:,} quarantined, "
+        f"{render.counted(document['offers'], 'offer')}, {also}"
+        f"{document['quarantined']:,} quarantined, "
         f"{render.counted(document['rejected_total'], 'row')} rejected"
     )

@@ -28,7 +28,12 @@ class DiscountBook(NamedTuple):
         return cls(book)
 
     def percent_for(self, offer: StoredOffer) -> Decimal | None:
-        """The percentage off *offer*'s price, or None: only off prices that its seller told itself.
+        """The percentage off *offer*'s price, or None."""
+        found = self.discount_for(offer)
+        return None if found is None else found.percent
+
+    def discount_for(self, offer: StoredOffer) -> Discount | None:
+        """What is taken off *offer*'s price, or None: only off prices that its seller told itself.
 
         A typed price is never discounted again.
         """
@@ -45,4 +50,4 @@ class DiscountBook(NamedTuple):
         return max(
             fitting, key=lambda d: (d.gpu == offer.gpu_key, d.gpu is not None,
                                     d.market is not None, d.valid_as_of, d.percent)
-        ).percent  # fmt: skip
+        )  # fmt: skip
