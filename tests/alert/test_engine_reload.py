@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.alert.world import QUICK, World, play, rule
+from tests.alert.world import QUICK, World, load, play, rule
+from tracker.alert.rules import Rule
 
 
 @pytest.mark.parametrize(
@@ -23,3 +24,33 @@ def test_a_firing_goes_on_under_another_margin_to_clear_or_wait(
     assert world.notices() == [("fired", "log"), *ended]
     assert world.row()["version"] == 1
     assert world.row()["definition"]["exit"] == ("1.4" if "exit_percent" in changes else "1.02")
+
+
+@pytest.mark.parametrize(
+    ("channels", "existing", "told"),
+    [
+        (["new"], {"log", "new"}, ["new", "ops"]),  # ops is called new now
+        (["ops", "new"], {"log", "new", "ops"}, ["ops"]),  # one more
+        (["new"], {"log", "new", "ops"}, ["ops"]),  # another one
+        (["ops"], {"log"}, ["ops"]),
+        (["new"], None, ["ops"]),
+    ],
+)
+@pytest.mark.parametrize("edit", [{}, {"regions": ["eu"]}])
+def test_an_end_reaches_somebody_when_a_channel_was_renamed(
+    world: World, channels: list[str], existing: set[str] | None, told: list[str],
+    edit: dict[str, Any],
+) -> None:  # fmt: skip
+    def wanted(names: list[str], **more: Any) -> Rule:
+        loaded, problems = load(
+            channels=("log", "ops", "new"),
+            r={"when": "price(H100) < 3", "channels": names} | QUICK | more,
+        )
+        assert problems == ()
+        return loaded[0]
+
+    play(world, wanted(["ops"]), "c")
+    play(world, wanted(channels, **edit), "d", start=5, channels=existing)
+    kind = "closed" if edit else "resolved"
+    assert world.notices()[0] == ("fired", "ops")
+    assert sorted(world.notices()[1:]) == [(kind, channel) for channel in told]

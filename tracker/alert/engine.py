@@ -86,6 +86,7 @@ class AlertEngine:
     should be and cannot, as for want of a key; any other one is turned off, and its prices count
     no more. *broken* are the names of
     rules that cannot be read: they are left as they are, neither evaluated nor closed.
+    *channels* are those that are configured, where that is known.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class AlertEngine:
         sources: Collection[str] = (),
         left_out: Collection[str] = (),
         broken: Collection[str] = (),
+        channels: Collection[str] | None = None,
     ) -> None:
         self._engine = engine
         self.rules: Mapping[str, Rule] = {rule.name: rule for rule in rules}
@@ -106,6 +108,7 @@ class AlertEngine:
         self._sources = frozenset(sources)
         self._left_out = frozenset(left_out)
         self._broken = frozenset(broken)
+        self._channels = None if channels is None else frozenset(channels)
 
     def evaluate(self, now: datetime, *, force: bool = False) -> list[Evaluated]:
         """Evaluate the rules whose time has come (all, with *force*) and write what comes of it.
@@ -246,13 +249,15 @@ class AlertEngine:
             silence = silence_for(evaluation, silences, self._catalogue)
             written = 0
             if row.removed_at is not None or row.definition_sha256 != rule.sha256:
-                row, state, written = _begin_anew(cursor, row, rule, state, now, silence)
+                row, state, written = _begin_anew(
+                    cursor, row, rule, state, now, silence, self._channels
+                )
             sample = evaluation.sample_for(state)
             policy = cadence.paced(rule.policy, row.evaluation)
             pace = {cadence.KEY: cadence.intervals(row.evaluation, row.evaluated_at, now)}
             state, events = step_for(rule.condition)(policy, state, sample, now, silence=silence)
             inputs = context.inputs_of(evaluation, sample, urls)
-            writer = Writer(cursor, rule.name, row.version, rule.definition, inputs)
+            writer = Writer(cursor, rule.name, row.version, rule.definition, inputs, self._channels)
             written += writer.write(events, state, rule.channels, evaluation, urls)
             row = row._replace(definition=dict(rule.definition), evaluation=inputs | pace)
             alerts.write_rule(cursor, _moved(row, state)._replace(evaluated_at=now))
@@ -280,7 +285,9 @@ class AlertEngine:
                 state, events = late_end(before, now, silence=silence)
             if not (gone or events):
                 return None
-            writer = Writer(cursor, name, row.version, row.definition, row.evaluation or {})
+            writer = Writer(
+                cursor, name, row.version, row.definition, row.evaluation or {}, self._channels
+            )
             written = writer.write(events, state)
             alerts.write_rule(cursor, _moved(row, state))
         return Evaluated(name, now, state.phase, state.health, events=events, notices=written)
@@ -322,11 +329,12 @@ def _begin_anew(
     state: State,
     now: datetime,
     silence: str | None,
+    existing: Collection[str] | None,
 ) -> tuple[StoredRule, State, int]:
     """The next version of a rule that was edited, or is back. Its end is told as the old one."""
     state, events = edited(state, now, silence=silence)
-    writer = Writer(cursor, row.name, row.version, row.definition, row.evaluation or {})
-    written = writer.write(events, state)
+    writer = Writer(cursor, row.name, row.version, row.definition, row.evaluation or {}, existing)
+    written = writer.write(events, state, rule.channels)
     row = row._replace(version=row.version + 1, definition_sha256=rule.sha256, removed_at=None)
     return row, state, written
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -29,12 +29,15 @@ class Writer:
         version: int,
         definition: Mapping[str, Any],
         inputs: Mapping[str, Any],
+        existing: Collection[str] | None = None,
     ) -> None:
+        """*existing* are the channels that are configured, where that is known."""
         self._cursor = cursor
         self._rule = rule
         self._version = version
         self._definition = definition
         self._inputs = inputs
+        self._existing = existing
 
     def write(
         self,
@@ -45,17 +48,27 @@ class Writer:
         urls: Mapping[int, str] | None = None,
     ) -> int:
         """Write *events*; the notices go to *channels* (None: those of the definition), and the
-        end of a firing to those that were told of it. Returns how many notices there are."""
+        end of a firing to those that were told of it. Returns how many notices there are.
+
+        Where none of these exists any more, as after one was renamed, the end goes to *channels*,
+        too: the row of the old name shows in the outbox what did not arrive there.
+        """
         count = 0
         usual = list(channels if channels is not None else self._definition.get("channels") or ())
         for event in events:
             to: Sequence[str] = usual if event.sent else ()
             if event.sent and event.kind in _ENDS and event.firing_seq is not None:
-                to = alerts.channels_told(self._cursor, self._rule, event.firing_seq) or usual
+                to = self._told(event.firing_seq, usual)
             found = context.found_dicts(evaluation, event.found, urls or {}) if evaluation else ()
             self.write_one(event, to, state, found)
             count += len(set(to))
         return count
+
+    def _told(self, firing_seq: int, usual: Sequence[str]) -> Sequence[str]:
+        told = alerts.channels_told(self._cursor, self._rule, firing_seq)
+        if self._existing is None or any(name in self._existing for name in told):
+            return told or usual
+        return [*told, *(name for name in usual if name not in told)]
 
     def write_one(
         self,

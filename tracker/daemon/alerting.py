@@ -159,6 +159,7 @@ class Alerting:
             self._link.engine, plan.rules, plan.app.catalogue,
             guard=self._link.leadership.guard, sources=plan.polled.keys(),
             left_out=[name for name, _ in plan.left_out], broken=plan.broken,
+            channels=plan.channels.keys(),
         )  # fmt: skip
 
     def _keeper(self) -> EstimateKeeper:
