@@ -163,6 +163,9 @@ async def test_nothing_of_apprise_reaches_the_log(
          ["p4ssw0rd", "0123456789abcdef", "k3yk3yk3y"]),
         ("https://hooks.slack.com/services/T000/B000/XXXXXXXXXXXXXXXXXXXXXXXX",
          ["services/T000/B000/XXXX", "XXXXXXXXXXXXXXXXXXXXXXXX"]),
+        ("https://hooks.example.org/hook/tok12345abc", ["tok12345abc"]),
+        ("https://hooks.example.org/hook/abc123?id=k3yk3y", ["abc123", "k3yk3y"]),
+        ("https://hooks.example.org/hook/swordfish", ["swordfish"]),
     ],
 )  # fmt: skip
 def test_every_part_of_a_url_that_may_be_a_token_is_hidden(url: str, hidden: list[str]) -> None:

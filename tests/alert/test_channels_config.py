@@ -86,6 +86,15 @@ def test_every_kind(tmp_path: Path) -> None:
          "security: \"none\" would send the password in clear"),
         ({**MAIL, "ca_file": "/nonexistent.pem"}, "ca_file: there is no file /nonexistent.pem"),
         ({**MAIL, "max_characters": 5}, "max_characters: "),
+        # A secret in the wrong place.
+        ({"type": URL}, "type: there is no such type, use one of log"),
+        ({"type": PASSWORD}, "type: there is no such type, use one of log"),
+        ({**MAIL, "username": "bot", "password_env": "mail_password_5Qz"},
+         "password_env: there is no such variable, or it is empty"),
+        ({**MAIL, "username": "bot", "password_env": PASSWORD},
+         "password_env: must be the name of a variable"),
+        ({**MAIL, "username": "bot", "password_file": PASSWORD},
+         "password_file: there is no such file"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_named_and_stops_no_other(table: Any, said: str) -> None:
@@ -95,7 +104,7 @@ def test_a_mistake_is_named_and_stops_no_other(table: Any, said: str) -> None:
     line = str(problem)
     assert line.startswith("[alerts.channels.bad] " + said), line
     assert len(line.splitlines()) == 1
-    for secret in (URL, "s3cr3t-path-token-91", PASSWORD):
+    for secret in (URL, "s3cr3t-path-token-91", PASSWORD, "mail_password_5Qz"):
         assert secret not in line
 
 

@@ -118,6 +118,17 @@ async def test_an_answer_is_repeated_short_and_without_secrets(hook: Hook) -> No
     assert len(str(error)) <= 256 + len("HTTP 400: ")
 
 
+async def test_a_short_token_that_a_server_repeats_is_hidden() -> None:
+    async def say(_request: object, writer: asyncio.StreamWriter) -> None:
+        body = b"no hook with token tok12345abc in services"
+        head = f"HTTP/1.1 404 Not Found\r\nContent-Length: {len(body)}\r\n\r\n"
+        writer.write(head.encode() + body)
+
+    async with serve(say) as server:
+        error = await failure(f"{server.url.rstrip('/')}/services/tok12345abc")
+    assert str(error) == "HTTP 404: no hook with token *** in services"
+
+
 async def test_half_a_secret_at_the_cut_is_not_shown(hook: Hook) -> None:
     for shift in range(len(SECRET)):
         hook.say(400, body=("y" * shift + SECRET * 200).encode())

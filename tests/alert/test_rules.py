@@ -119,6 +119,7 @@ def test_every_kind_of_condition_loads(when: str) -> None:
         ({"send_resolved": "perhaps"}, "send_resolved", "is not true or false"),
         ({"enabled": "perhaps"}, "enabled", "is not true or false"),
         ({"channels": ["opps"]}, "channels", "no channel is called 'opps'; did you mean ops?"),
+        ({"channels": ["https://hooks.example.org/s3cr3t"]}, "channels", "no channel is called so"),
         ({"channels": []}, "channels", "is empty"),
         ({"channels": 3}, "channels", "is not a list of words"),
         ({"markets": ["sport"]}, "markets", "did you mean spot?"),

@@ -52,6 +52,7 @@ DEFAULT_EVERY = timedelta(minutes=5)
 DEFAULT_MAX_GAP = timedelta(hours=1)
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_CHANNEL = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.IGNORECASE)
 
 KEYS = (
     "when", "job", "enabled", "every", *MARGINS, *POLICY, "rank", "confidence", "typed_prices",
@@ -325,7 +326,9 @@ class _Loader:
         for name in names:
             if name not in self._channels:
                 hint = fields.nearest(name, self._channels)
-                self._table.problem("channels", f"no channel is called {name!r}; {hint}")
+                # Perhaps an address that belongs into a channel's url: it is a secret.
+                called = f"called {name!r}" if _CHANNEL.fullmatch(name) else "called so"
+                self._table.problem("channels", f"no channel is {called}; {hint}")
         return names
 
     def _without_effect(self, condition: Condition) -> None:

@@ -36,6 +36,10 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.IGNORECASE)
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}")
 _HOST = re.compile(r"[A-Za-z0-9._:-]{1,253}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,100}")
+# What is plainly no secret that somebody wrote into the wrong key, and may be shown.
+_SURELY_A_VARIABLE = re.compile(r"[A-Z]+(_[A-Z]+)+")
+_SURELY_A_PATH = re.compile(r"(/|\.{1,2}/|~/).*", re.DOTALL)
+_SURELY_A_WORD = re.compile(r"[a-z][a-z_-]{0,19}", re.IGNORECASE)
 _SECRETS = ("url", "secret", "password")
 
 
@@ -158,7 +162,9 @@ def _channel(
     if model is None:
         near = difflib.get_close_matches(str(kind), _MODELS, n=1)
         hint = f'did you mean "{near[0]}"?' if near else _TYPES
-        raise _Problem(f'type: there is no "{kind}", {hint}')
+        named = isinstance(kind, str) and _SURELY_A_WORD.fullmatch(kind)
+        called = f'"{kind}"' if named else "such type"
+        raise _Problem(f"type: there is no {called}, {hint}")
     try:
         settings = model.model_validate(values)
     except ValidationError as error:
@@ -187,7 +193,9 @@ def _with_secrets(table: Mapping[str, Any], env: Mapping[str, str]) -> dict[str,
                 raise _Problem(f"{key}_env: must be the name of a variable")
             found = env.get(variable)
             if not found:
-                raise _Problem(f"{key}_env: there is no variable {variable}, or it is empty")
+                surely = _SURELY_A_VARIABLE.fullmatch(variable)
+                named = f"variable {variable}" if surely else "such variable"
+                raise _Problem(f"{key}_env: there is no {named}, or it is empty")
             values[key] = found
         elif file is not None:
             if not isinstance(file, str) or "://" in file:
@@ -195,6 +203,8 @@ def _with_secrets(table: Mapping[str, Any], env: Mapping[str, str]) -> dict[str,
             try:
                 values[key] = from_file_twin(key, None, file)
             except SettingsError as error:
+                if not _SURELY_A_PATH.fullmatch(file) and not Path(file).exists():
+                    raise _Problem(f"{key}_file: there is no such file") from None
                 raise _Problem(str(error)) from None
     return values
 

@@ -6,8 +6,13 @@ import re
 from collections.abc import Iterator
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-_LONG = 16  # characters; a part of a path that long is a token rather than a word
-_VALUE = 8
+_VALUE = 8  # characters; a part of a path that long may be a token
+_MIXED = 6  # with letters and digits: a token that short; "v1" and "T000" tell nothing
+# Words of a webhook's path: hidden, they would garble what a server says.
+_ROUTES = frozenset({
+    "services", "webhooks", "incoming", "workflows", "triggers", "callback", "callbacks",
+    "notifications", "notification", "messages", "integrations", "prometheus", "alertmanager",
+})  # fmt: skip
 _WEB = ("http", "https", "json", "jsons", "xml", "xmls", "form", "forms")
 _HOST_NAME = re.compile(r"\[.*|[a-z0-9-]+(\.[a-z0-9-]+)+|localhost", re.IGNORECASE)
 
@@ -28,9 +33,9 @@ def of_url(url: str) -> Iterator[str]:
         yield rest
     web = parts.scheme in _WEB
     for segment in parts.path.split("/"):
-        if len(segment) >= (_LONG if web else _VALUE):
+        if _is_token(segment) and not (web and segment.lower() in _ROUTES):
             yield from {segment, unquote(segment)}
-    yield from (value for value in values if len(value) >= _VALUE)
+    yield from (value for value in values if _is_token(value))
     user, _, host = parts.netloc.rpartition("@")
     name, _, password = user.partition(":")
     yield from {password, unquote(password)} - {""}
@@ -38,6 +43,11 @@ def of_url(url: str) -> Iterator[str]:
     for candidate in candidates:
         pieces = {candidate, *candidate.split(":")}
         yield from (piece for piece in pieces if len(piece) >= _VALUE and not _named(piece))
+
+
+def _is_token(piece: str) -> bool:
+    mixed = any(c.isdigit() for c in piece) and any(c.isalpha() for c in piece)
+    return len(piece) >= (_MIXED if mixed else _VALUE)
 
 
 def _named(piece: str) -> bool:
