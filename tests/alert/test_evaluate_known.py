@@ -9,6 +9,7 @@ import pytest
 
 from tests.alert.samples import GOOD, NO_DATA, STALE, SUSPECT, bad, good
 from tests.alert.world import World, at, offer, rule
+from tracker.alert.context import inputs_of
 from tracker.domain.offer import Availability, Extras, Market, Offer, Terms
 from tracker.domain.rule.machine import Zone, zone_of
 
@@ -113,6 +114,23 @@ def test_only_fallback_prices_are_no_data(world: World) -> None:
     world.poll(0, [_typed("h-typed", "0.9", fallback=True)], "pricebook")
     world.poll(0, {"a": "1"})
     bad(world.look(RULE, 1), NO_DATA, "typed, not live")
+
+
+def test_the_command_of_a_rule_on_typed_prices_finds_them(world: World) -> None:
+    """Shipped list prices were left out, and what the rule stands on is as old as they are."""
+    world.poll(0, {"a": "4"})
+    books = [_typed("h-list", "9", fallback=True), _typed("h-mine", "1", fallback=False)]
+    later = 10 * 24 * 60
+    world.poll(later, {"a": "4"})
+    world.poll(later, books, "pricebook")
+    live, own = RULE, rule(typed_prices=True)
+    for wanted, excluded, aged in ((live, 2, " --max-age 7d"), (own, 1, "")):
+        found = world.look(wanted, later)
+        assert found.left is not None
+        assert found.left.excluded["typed, not live"] == excluded
+        assert (found.left.best is None) is (wanted is live)
+        shown = inputs_of(found, found.sample)["command"]
+        assert shown == f"gpucost cheapest bert-large --gpu H100,A100{aged}"
 
 
 def test_own_typed_prices_take_part_only_where_asked_for(world: World) -> None:

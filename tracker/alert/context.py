@@ -9,7 +9,7 @@ import hashlib
 import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
@@ -27,10 +27,11 @@ from tracker.domain.rule.condition import (
     ProviderStale,
 )
 from tracker.domain.rule.types import Event, Health, Sample
-from tracker.report.ages import known_at
+from tracker.report.ages import age_of, known_at
 from tracker.report.filters import Filters
 
 SCHEMA_VERSION = 1
+YOUNG = timedelta(days=7)  # typed prices are usually older, live ones are not
 MAX_FOUND = 20  # offers that one notice names
 
 _STEP = Decimal("1e-6")
@@ -154,8 +155,13 @@ def _threshold(rule: Rule) -> str | None:
 
 
 def _typed_out(e: Evaluation) -> bool:
+    """Whether typed prices were left out, and none that the rule stands on is typed or as old."""
     sides = [side for side in (e.left, e.right, *e.labels.values()) if side is not None]
-    return any(side.excluded.get(TYPED) for side in sides)
+    used = [side.best.offer for side in sides if side.best is not None]
+    return any(side.excluded.get(TYPED) for side in sides) and not any(
+        o.valid_as_of is not None or ((age := age_of(o, e.at)) is not None and age > YOUNG)
+        for o in used
+    )
 
 
 def command(rule: Rule, *, typed: bool = False) -> str:
@@ -169,7 +175,7 @@ def command(rule: Rule, *, typed: bool = False) -> str:
         parts = ["gpucost", "cheapest", str(rule.definition.get("job_reference") or rule.job.name)]
     parts += [*chosen, *_filter_options(rule.filters, with_gpus=rule.job is None)]
     if typed and rule.filters.max_age is None:
-        parts += ["--max-age", "7d"]
+        parts += ["--max-age", f"{YOUNG.days}d"]
     return shlex.join(parts)
 
 
