@@ -129,6 +129,14 @@ BACK = {"value": "1.05", "left": side("H100", "runpod", "3.10", "12.40"), "firin
         ("fired", {"when": "provider(vastai) stale", "left": None, "right": None,
                    "health": {"state": "stale", "reason": "no answer since 10:00", "since": None}},
          "No fresh prices: provider(vastai) stale (no answer since 10:00)."),
+        ("resolved", {"when": "provider(vastai) stale", "title": "provider(vastai) stale",
+                      "left": None, "right": None, "value": "3.3463", "firing": FIRING},
+         "Cleared after 3 h: the prices of vastai are fresh."),
+        ("resolved", {"when": "provider(any) stale", "title": "Prices", "left": None,
+                      "right": None, "value": "3.3463", "firing": FIRING},
+         "Cleared after 3 h: the prices of every provider are fresh."),
+        ("resolved", {"when": "new offer(H100) < 2", "title": "new offer(H100) < 2"},
+         "Cleared: new offer(H100) < 2."),
         ("something_new", {}, "H100 job cheaper than A100 job (something_new): cost(H100) <"
          " cost(A100)."),
     ],
@@ -136,6 +144,14 @@ BACK = {"value": "1.05", "left": side("H100", "runpod", "3.10", "12.40"), "firin
 def test_the_sentence_of_each_kind(kind: str, more: dict[str, Any], sentence: str) -> None:
     assert words.sentence(context(kind, **more)) == sentence
     assert made(context(kind, **more)).text.splitlines()[0] == sentence
+
+
+def test_a_notice_about_a_provider_speaks_of_no_ratio() -> None:
+    about = {"when": "provider(vastai) stale", "left": None, "right": None, "value": "3.3463"}
+    text = made(context("resolved", **about, firing=FIRING, break_even_usd_per_gpu_hour=None)).text
+    assert "\nFreshness: prices hold 3.3 times as long as they are old; at 1 or below" in text
+    assert "atio" not in text
+    assert "margin" not in text
 
 
 def test_a_merged_notice_has_the_bills_of_both_moments() -> None:

@@ -219,7 +219,10 @@ def _side(side: Context) -> str:
 
 def _figures(context: Context) -> Iterator[Line]:
     value = context.get("value")
-    if value is not None:
+    if value is not None and words.provider_of(context):
+        held = f"prices hold {plain(value, 1)} times as long as they are old"
+        yield Line("Freshness", f"{held}; at 1 or below they are stale")
+    elif value is not None:
         margin = context.get("margin_percent")
         ahead = "" if margin is None else f" (margin {plain(margin, 1)} %)"
         limits = ""
@@ -239,7 +242,8 @@ def _firing(context: Context) -> Iterator[Line]:
         best, worst = plain(firing.get("best"), 4), plain(firing.get("worst"), 4)
         length = words.duration(firing.get("duration_seconds"))
         since = words.moment(firing.get("since"))
-        yield Line("Firing", f"since {since}, {length}; best ratio {best}, worst {worst}")
+        ratios = "" if words.provider_of(context) else f"; best ratio {best}, worst {worst}"
+        yield Line("Firing", f"since {since}, {length}{ratios}")
     health = part(context, "health")
     if health:
         reason = f": {text(health['reason'])}" if health.get("reason") else ""

@@ -6,11 +6,13 @@ nothing here raises for it. Figures come as text and are shown as they are when 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from typing import Any
 
+from tracker.domain.rule.condition import ANY
 from tracker.domain.texts import dollars
 from tracker.telemetry import one_line
 
@@ -131,7 +133,18 @@ def state(context: Context) -> str:
         price = usd(left.get("price_usd_per_gpu_hour"), 4)
         limit = f", against {threshold}" if context.get("threshold_usd") is not None else ""
         return f"{_names(left)} costs {price} per GPU-hour{place}{limit}"
-    return f"{title(context)}: {text(context.get('when'))}"
+    if provider := provider_of(context):
+        fresh = (number(context.get("value")) or 0) > 1
+        whose = "every provider" if provider == ANY else text(provider)
+        return f"the prices of {whose} are fresh" if fresh else f"no fresh prices of {whose}"
+    called, condition = title(context), text(context.get("when"))
+    return called if called == condition else f"{called}: {condition}"
+
+
+def provider_of(context: Context) -> str | None:
+    """The provider that a rule about providers watches (or "any"); None for any other rule."""
+    found = re.fullmatch(r"provider\((.+)\) stale", str(context.get("when") or "").strip().lower())
+    return found[1].strip() if found else None
 
 
 def sentence(context: Context) -> str:
