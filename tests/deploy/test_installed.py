@@ -234,7 +234,7 @@ def test_the_daemon_needs_no_more_than_its_unit_allows(installed: Path, place: P
     tool("setpriv")
     with replaying() as providers, _notify_socket(place) as (path, receiver):
         variables = _environment(providers | ONE_PROVIDER) | {
-            "GPUCOST_DATA_DIR": str(state), "GPUCOST_LOG_LEVEL": "info",
+            "GPUCOST_DATA_DIR": str(state),
             "GPUCOST_DAEMON__PORT": "0", "NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": "3000000",
             "STATE": str(state), "ACCOUNT": str(nobody.pw_uid), "GROUP": str(nobody.pw_gid),
             "HOME": str(state),

@@ -85,6 +85,15 @@ def test_it_agrees_with_the_daemon() -> None:
     assert 30 <= int(unit["WatchdogSec"][0]) <= 300
 
 
+def test_what_gpucost_toml_says_counts() -> None:
+    """A variable would beat the file without a word; where the data are is the unit's to say."""
+    variables = " ".join(settings()["Environment"]).split()
+    assert [v for v in variables if v.startswith("GPUCOST_")] == [
+        "GPUCOST_DATA_DIR=/var/lib/gpucost"
+    ]
+    assert "GPUCOST_LOG_LEVEL" not in (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
+
+
 def test_the_data_folder_is_the_only_one_that_it_may_write_to() -> None:
     unit = settings()
     assert unit["ProtectSystem"] == ["strict"]
