@@ -7,10 +7,11 @@ import logging
 from tracker.notify.channel import Notice
 
 log = logging.getLogger("tracker.notify.log")
+log.setLevel(logging.WARNING)  # its own: a notice that was sent is written, whatever log_level says
 
 
 class LogChannel:
-    """Writes warnings, which the log shows unless it is told to show errors alone."""
+    """Writes warnings. They are shown at every log level."""
 
     kind = "log"
     max_characters = 4000
