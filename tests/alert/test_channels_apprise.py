@@ -78,6 +78,45 @@ async def test_private_targets_are_refused(hook: Hook) -> None:
     assert hook.requests == []
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["ntfy://t0ken@127.0.0.1", "ntfy://127.0.0.1:8080/topic", "ntfy://t0ken@localhost/topic",
+     "ntfy://10.0.0.8/topic", "ntfy://[::1]/topic", "ntfy://2130706433/topic", "ntfy://127.1/topic",
+     "gotify://intranet/AbCdEfGhIjKlMn.", "mmost://localhost/0123456789abcdef",
+     "mailto://u:p@example.org?smtp=127.0.0.1", "json://127.0.0.1/x", "ntfy://nas.local/topic"],
+)  # fmt: skip
+async def test_no_service_leads_into_a_private_network(url: str) -> None:
+    error = await failure(channel(url, allow_private=False))
+    assert "private network" in str(error) or "cannot be looked up" in str(error)
+    assert "private network" in str(channel(url, allow_private=False).refusal())
+    assert channel(url).refusal() is None
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["ntfy://my-secret-topic", "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/",
+     "discord://4174216298/JHMHI8qBe7bk2ZwO5U711o3dV_js", "ntfy://ntfy.example.org/topic",
+     "tgram://123456789:AAbbCCddEEff_tokenTGaaaaaaaaaaaaaaaaa/-100200300"],
+)  # fmt: skip
+def test_a_token_in_the_place_of_a_host_is_not_looked_up(url: str) -> None:
+    one = channel(url, allow_private=False)
+    assert one.refusal() is None
+    with pytest.MonkeyPatch.context() as patch:
+        asked: list[str] = []
+
+        def look_up(name: str, *_: object, **__: object) -> list[Any]:
+            asked.append(name)
+            return []
+
+        patch.setattr("socket.getaddrinfo", look_up)
+        one._check_target(one._loaded())
+    assert asked == (["ntfy.example.org"] if "example.org" in url else [])
+
+
+def test_a_service_that_does_not_exist_is_found_before_anything_is_sent() -> None:
+    assert "not a URL that Apprise knows" in str(channel("slak://T1/A1/Token").refusal())
+
+
 async def test_a_url_that_apprise_does_not_know() -> None:
     error = await failure(channel(f"nosuchservice://{TOKEN}/{PASSWORD}"))
     assert isinstance(error, Permanent)

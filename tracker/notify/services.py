@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from pydantic import SecretStr
 
-from tracker.http.guard import is_public
+from tracker.http.guard import is_private, is_public
 from tracker.notify.channel import (
     ECHO_CHARACTERS,
     Notice,
@@ -41,11 +41,11 @@ MISSING = "Apprise is not installed: pip install '.[notify]' in gpucost's checko
 _TOTAL_S = 180.0  # some services let their clients wait between two messages
 # Apprise's own are 4 s, and who gives up sooner than the service answers sends copies.
 _READ_S = 120.0
+_NUMBER = re.compile(r"[0-9.]+|0x[0-9a-f.x]+|.*:.*", re.IGNORECASE)  # an address, or "127.1"
 _STATUS = re.compile(r"\berror=(\d{3})\b")
 _TRANSIENT = frozenset({408, 425, 429})
-# Schemes whose URL names any host at all, as a webhook's does. A look-up of another's "host" could
-# tell a token to the name server.
-_ANY_HOST = frozenset({"json", "jsons", "xml", "xmls", "form", "forms"})
+_NOT_KNOWN = "not a URL that Apprise knows: see https://github.com/caronc/apprise/wiki"
+_PRIVATE = "it is in a private network: set alerts.allow_private_targets to send there"
 
 
 class AppriseChannel:
@@ -74,6 +74,18 @@ class AppriseChannel:
         self._hand = Hand()
         self._plugin: NotifyBase | None = None
 
+    def refusal(self) -> str | None:
+        """Why nothing will be sent there, as far as that is known without a look-up."""
+        try:
+            with _overheard():
+                plugin = self._loaded()
+        except Permanent as error:
+            return f"url: {error}"
+        if self._allow_private:
+            return None
+        host = self._host(plugin)
+        return f"url: {_PRIVATE}" if host and is_private(host) else None
+
     async def send(self, notice: Notice) -> None:
         """Send it. Raises Transient or Permanent."""
         try:
@@ -89,7 +101,7 @@ class AppriseChannel:
     def _send(self, notice: Notice) -> None:
         with _overheard() as said:
             plugin = self._loaded()
-            self._check_target()
+            self._check_target(plugin)
             limit = plugin.body_maxlen or self.max_characters
             began = time.monotonic()
             body = notice.text if self._own_limit else shortened(notice.text, limit)
@@ -122,30 +134,41 @@ class AppriseChannel:
         )  # fmt: skip
         plugin = apprise.Apprise.instantiate(self._url.get_secret_value(), asset=asset)
         if plugin is None:
-            raise Permanent(
-                "not a URL that Apprise knows: see https://github.com/caronc/apprise/wiki"
-            )
+            raise Permanent(_NOT_KNOWN)
         if "rto" not in parse_qs(urlsplit(self._url.get_secret_value()).query):
             plugin.socket_read_timeout = _READ_S
         return plugin
 
-    def _check_target(self) -> None:
+    def _host(self, plugin: NotifyBase) -> str | None:
+        """The host that the URL names; None when what stands there is a token or a topic.
+
+        A look-up of that would tell it to the name server.
+        """
+        mail = getattr(plugin, "smtp_host", None)
+        host = str(mail or urlsplit(self._url.get_secret_value()).hostname or "")
+        templates: Any = plugin.templates
+        forms = [str(form) for form in templates]
+        names_host = ["{host}" in form for form in forms]
+        if not host or (forms and not any(names_host)):
+            return None
+        looks_so = "." in host or host == "localhost" or _NUMBER.fullmatch(host) is not None
+        return host if all(names_host) or looks_so else None
+
+    def _check_target(self, plugin: NotifyBase) -> None:
         """Raises Permanent when the URL names a host in a private network, and none may be.
 
         What Apprise connects to a moment later is its own look-up.
         """
-        parts = urlsplit(self._url.get_secret_value())
-        if self._allow_private or parts.scheme.lower() not in _ANY_HOST:
+        host = None if self._allow_private else self._host(plugin)
+        if host is None:
             return
         try:
-            found = socket.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM)
+            found = socket.getaddrinfo(host, 443, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):
             raise Transient("its host's name cannot be looked up") from None
         addresses = {str(address[0]).partition("%")[0] for *_, address in found}
         if not all(is_public(ipaddress.ip_address(address)) for address in addresses):
-            raise Permanent(
-                "it is in a private network: set alerts.allow_private_targets to send there"
-            )
+            raise Permanent(_PRIVATE)
 
     def _failure(self, said: list[str], *, unknown: bool) -> SendError:
         """What Apprise says last; *unknown*: it took so long that there was no answer."""

@@ -88,7 +88,7 @@ def _print(rules: list[Rule], channels: dict[str, str]) -> None:
 def _will_not_send(name: str, channel: Any) -> str | None:
     from importlib.util import find_spec
 
-    from tracker.notify.services import MISSING
+    from tracker.notify.services import MISSING, AppriseChannel
     from tracker.notify.webhook import WebhookChannel
 
     why = None
@@ -96,6 +96,8 @@ def _will_not_send(name: str, channel: Any) -> str | None:
         why = channel.refusal()
     elif channel.kind == "apprise" and find_spec("apprise") is None:
         why = MISSING
+    elif isinstance(channel, AppriseChannel):
+        why = channel.refusal()
     return why and f"[alerts.channels.{name}] {why}"
 
 
