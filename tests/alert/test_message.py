@@ -44,7 +44,8 @@ def test_what_a_firing_says() -> None:
         "Ratio: 0.909 (margin 9.1 %); fires at 0.98 or below, clears at 1.02 or above",
         "Break-even: H100 at $2.9575 per GPU-hour",
         "Estimate: H100 4 h (published, mlperf-2024); A100 10 h (published, mlperf-2024)",
-        f"Rule: {RULE} (version 1, event 1): cost(H100) < cost(A100), rank auto",
+        f'Rule: "H100 job cheaper than A100 job", {RULE} (version 1, event 1):'
+        " cost(H100) < cost(A100), rank auto",
         "At: 2026-03-01T12:00:00Z",
         "Reproduce: gpucost cheapest bert-large --gpu H100,A100",
         "Reproduce: gpucost explain runp01",
@@ -187,6 +188,25 @@ def test_with_little_room_every_sentence_and_every_id_stays() -> None:
     assert len(found.text) <= 600
     assert found.text.count("BERT-Large on H100 costs") == 5
     assert found.text.endswith("Events: event-0, event-1, event-2, event-3, event-4")
+    for n in range(5):  # the sentences are the same
+        assert f"- Rule {n}: BERT-Large on H100 costs" in found.text
+
+
+def test_with_little_room_a_rule_without_a_title_goes_by_its_name() -> None:
+    untitled = context(title="cost(H100) < cost(A100)")
+    ready = context("data_ok", rule="other", title="Other")
+    lines = made(untitled, ready, limit=300).text.splitlines()
+    assert lines[0].startswith(f"- {RULE}: BERT-Large on H100 costs")
+    assert lines[1] == "- Other can be judged again."
+
+
+@pytest.mark.parametrize("kind", ["fired", "resolved", "reminder", "still_firing"])
+def test_the_title_is_in_every_text(kind: str) -> None:
+    found = made(context(kind, firing=FIRING, title="H100 below $1.80"))
+    assert f'Rule: "H100 below $1.80", {RULE} (version 1' in found.text
+    assert "H100 below $1.80" in (found.html or "")
+    untitled = made(context(kind, firing=FIRING, title="cost(H100) < cost(A100)"))
+    assert f"Rule: {RULE} (version 1" in untitled.text
 
 
 @given(st.integers(10, 3000), st.integers(1, 30))

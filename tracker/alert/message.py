@@ -42,8 +42,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One event as a person reads it. ``text`` is what the rule's template made of it."""
+    """One event as a person reads it. ``called``: by its title, or the rule's name. ``text`` is
+    what the rule's template made of it."""
 
+    called: str
     sentence: str
     lines: tuple[Line, ...]
     event_id: str
@@ -55,6 +57,12 @@ class Block:
             return f"{self.text.strip()}\n\nEvent: {self.event_id}"
         rows = [f"{line.label}: {line.text}" for line in self.lines]
         return "\n".join([self.sentence, "", *rows])
+
+    def brief(self) -> str:
+        """One line that says which rule it is about."""
+        if self.called in self.sentence:
+            return self.sentence
+        return f"{self.called}: {self.sentence}"
 
 
 def notice(
@@ -96,7 +104,7 @@ def _text(blocks: Sequence[Block], limit: int) -> str:
     events = "Events: " + ", ".join(block.event_id for block in blocks)
     whole = f"\n\n{_RULE}\n\n".join(block.plain() for block in blocks)
     if len(whole) + len(events) + 2 > limit:
-        whole = "\n".join(f"- {block.sentence}" for block in blocks)
+        whole = "\n".join(f"- {block.brief()}" for block in blocks)
     return shortened(f"{whole}\n\n{events}", limit)
 
 
@@ -140,10 +148,10 @@ def _redacted(value: Any, redactor: Redactor) -> Any:
 
 def _block(context: Context, templates: Mapping[str, str], limit: int) -> Block:
     sentence, lines = words.sentence(context), tuple(_lines(context))
-    event_id = text(context.get("event_id"))
+    event_id, called = text(context.get("event_id")), _title(context) or text(context.get("rule"))
     own = templates.get(str(context.get("rule")))
     if own is None:
-        return Block(sentence, lines, event_id)
+        return Block(called, sentence, lines, event_id)
     values = {
         **context,
         "sentence": sentence,
@@ -153,11 +161,17 @@ def _block(context: Context, templates: Mapping[str, str], limit: int) -> Block:
         made = templates_.render(own, values, max_characters=limit)
     except templates_.TemplateFailed as error:
         remark = Line("Remark", f"the rule's template failed, this is the built-in text: {error}")
-        return Block(sentence, (*lines[:-1], remark, lines[-1]), event_id)
+        return Block(called, sentence, (*lines[:-1], remark, lines[-1]), event_id)
     shown = (Line("Event", event_id),)
     return Block(
-        sentence, shown, event_id, "".join(c for c in made if c.isprintable() or c == "\n")
+        called, sentence, shown, event_id, "".join(c for c in made if c.isprintable() or c == "\n")
     )
+
+
+def _title(context: Context) -> str:
+    """The rule's title; empty when it says no more than the condition or the name."""
+    title = text(context.get("title")) if context.get("title") else ""
+    return "" if title in (text(context.get("when")), text(context.get("rule"))) else title
 
 
 def _lines(context: Context) -> Iterator[Line]:
@@ -261,9 +275,11 @@ def _provenance(context: Context) -> Iterator[Line]:
         yield Line("Estimate", "; ".join(estimates))
     seq, version = context.get("firing_seq"), text(context.get("rule_version"))
     firing = "" if seq is None else f", event {text(seq)}"
+    title = _title(context)
     yield Line(
         "Rule",
-        f"{text(context.get('rule'))} (version {version}{firing}): {text(context.get('when'))}"
+        (f'"{title}", ' if title else "")
+        + f"{text(context.get('rule'))} (version {version}{firing}): {text(context.get('when'))}"
         + ("" if context.get("rank") is None else f", rank {text(context['rank'])}"),
     )
     yield Line("At", words.moment(context.get("at")))
