@@ -205,14 +205,24 @@ class Oracle:
 
     def _health(self) -> set[tuple[int, str, str | None]]:
         found: set[tuple[int, str, str | None]] = set()
-        i = 0
+        i, owed = 0, False  # owed: somebody was told of bad data, and not yet of its end
         while i < len(self.trace):
             if self.zones[i] != DARK:
+                if owed and self.trace[i].silence is None:
+                    found.add((i, "data_ok", None))
+                    owed = False
                 i += 1
                 continue
             end = next((j for j in self.good if j > i), len(self.trace))
-            found |= self._problem(i, end)
+            problem = self._problem(i, end)
+            found |= problem
+            owed = owed or any(hidden_by is None for _, _, hidden_by in problem)
             i = end
+            if problem and end < len(self.trace):
+                silence = self.trace[end].silence
+                found.add((end, "data_ok", silence if owed else "unsent problem"))
+                owed = owed and silence is not None
+                i += 1
         return found
 
     def _problem(self, start: int, end: int) -> set[tuple[int, str, str | None]]:
@@ -230,8 +240,5 @@ class Oracle:
             found.add((i, "data_problem", trace[i].silence))
             if sent is not None:
                 found.add((sent, "data_problem", None))
-            if end < len(trace):
-                unsent = "unsent problem" if sent is None else trace[end].silence
-                found.add((end, "data_ok", unsent))
             return found
         return found

@@ -224,6 +224,22 @@ class TestHealth:
         _, the_end = run(PLAIN, evaluations("." * 30 + "S d"))
         assert told(the_end) == ["24 data_problem", f"30 data_ok ({SILENCE})"]
 
+    def test_the_end_of_a_silence_tells_that_the_data_is_good_again(self) -> None:
+        bad, short = "." * 30, "..."
+        _, events = run(PLAIN, evaluations(bad + f"S d {short} d s {short} dd"))
+        assert told(events) == ["24 data_problem", f"30 data_ok ({SILENCE})", "38 data_ok"]
+        # It is bad again: that is told, and its end is the end of both.
+        _, events = run(PLAIN, evaluations(bad + f"S d s {bad} dd"))
+        assert told(events)[2:] == ["55 data_problem", "61 data_ok"]
+        _, events = run(PLAIN, evaluations(bad + f"S d {bad} s dd"))
+        assert told(events)[2:] == [f"55 data_problem ({SILENCE})", "61 data_ok"]
+
+    def test_an_edit_does_not_forget_it(self) -> None:
+        state, _ = run(PLAIN, evaluations("." * 30 + "S d"))
+        state, _ = edited(state, START + 31 * INTERVAL)
+        _, events = run(PLAIN, evaluations("dd", start=START + 32 * INTERVAL), state)
+        assert [event.kind for event in events] == [Kind.DATA_OK]
+
     def test_the_end_of_a_silence_tells_a_problem_that_lasts(self) -> None:
         _, events = run(PLAIN, evaluations("S" + "." * 30 + "s .. d"))
         assert told(events) == [f"24 data_problem ({SILENCE})", "30 data_problem", "32 data_ok"]

@@ -190,7 +190,13 @@ def edited(
     elif state.phase is _PENDING:
         events += (_event(state, Kind.PENDING_ENDED, now, to=_OK, reason=reason),)
     seq = events[-1].seq if events else state.seq
-    fresh = State(since=now, seq=seq, evaluated_at=state.evaluated_at, owed=owed)
+    fresh = State(
+        since=now,
+        seq=seq,
+        evaluated_at=state.evaluated_at,
+        owed=owed,
+        health_end_owed=state.health_end_owed,
+    )
     if state.health_told:
         fresh = replace(
             fresh,

@@ -80,7 +80,8 @@ class State:
 
     ``health_since``: when the data became bad (None: it is good); ``health_waiting_since``: the
     same, but anew after a time without any evaluation. ``health_told``: a DATA_PROBLEM is in the
-    history; ``health_notified``: it was sent.
+    history; ``health_notified``: it was sent. ``health_end_owed``: one was sent, and a silence has
+    kept back that it is over.
 
     ``owed``: an end that is still to be told. Never beside a firing that was told.
 
@@ -106,6 +107,7 @@ class State:
     health_waiting_since: datetime | None = None
     health_told: bool = False
     health_notified: bool = False
+    health_end_owed: bool = False
     firing: Firing | None = None
     owed: Owed | None = None
     noticed_at: datetime | None = None
@@ -155,6 +157,7 @@ class State:
             "health_waiting_since": _time(self.health_waiting_since),
             "health_told": self.health_told,
             "health_notified": self.health_notified,
+            "health_end_owed": self.health_end_owed,
             "firing": self.firing and _firing_json(self.firing),
             "owed": owed
             and {
@@ -197,6 +200,7 @@ class State:
                 health_waiting_since=_when(data["health_waiting_since"]),
                 health_told=data["health_told"],
                 health_notified=data["health_notified"],
+                health_end_owed=data.get("health_end_owed", False),  # older states have none
                 firing=_firing(data["firing"]),
                 owed=_owed(data.get("owed")),  # older states have none
                 noticed_at=_when(data["noticed_at"]),

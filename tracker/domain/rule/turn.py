@@ -182,12 +182,18 @@ class Turn:
         self.set(count=0, held=ZERO, held_until=None, offers=offers)
 
     def _health(self) -> None:
-        """Bad data is told after its own time, once, and its end once."""
+        """Bad data is told after its own time, once, and its end once: one that a silence keeps
+        back when that is over, unless it is bad again and that is told first."""
         state, sample = self.state, self.sample
         if sample.health is Health.GOOD:
+            believed = state.health_notified or state.health_end_owed  # that it is bad
             if state.health_told:
-                unsent = None if state.health_notified else UNSENT_PROBLEM
+                unsent = None if believed else UNSENT_PROBLEM
                 self.say(Kind.DATA_OK, suppressed_by=unsent or self.silence)
+                self.set(health_end_owed=believed and self.silence is not None)
+            elif state.health_end_owed and self.silence is None:
+                self.say(Kind.DATA_OK, reason="its notice had been kept back")
+                self.set(health_end_owed=False)
             if state.health is not Health.GOOD or state.health_told:
                 self.set(
                     health=Health.GOOD,
@@ -211,7 +217,8 @@ class Turn:
         hidden = state.health_told and not state.health_notified
         if (due and not state.health_told) or (hidden and self.silence is None):
             self.say(Kind.DATA_PROBLEM, suppressed_by=self.silence, reason=sample.reason)
-            self.set(health_told=True, health_notified=self.silence is None)
+            owed = state.health_end_owed and self.silence is not None
+            self.set(health_told=True, health_notified=self.silence is None, health_end_owed=owed)
 
 
 def _not_after(now: datetime, at: datetime | None) -> datetime | None:
