@@ -12,7 +12,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -125,6 +125,8 @@ class World:
     ``command`` starts gpucost.
     """
 
+    command: Sequence[str] = (str(COMMAND),)
+
     def __init__(
         self, folder: Path, server: ReplayServer, names: Iterable[str],
         environment: Mapping[str, str],
@@ -133,7 +135,6 @@ class World:
         self.config = folder / "gpucost.toml"
         self.packages = install(folder / "packages", self.names)
         self.environment = dict(environment)
-        self.command = [str(COMMAND)]
         self.configure()
 
     def configure(self, more: str = "", **tables: str) -> None:

@@ -99,6 +99,8 @@ class Stage(World):
     """The providers *names* ask the same prices; their server, the webhook and the mailbox run
     elsewhere. The daemons share the embedded PostgreSQL of ``folder``."""
 
+    command = (sys.executable, "-m", "tests.e2e.hasty")
+
     def __init__(
         self, folder: Path, server: ReplayServer, names: Iterable[str], hook: Inbox,
         mail: Mailbox, *, rule: str = AT_ONCE,
@@ -106,7 +108,6 @@ class Stage(World):
         self.hook, self.mail, self.rule = hook, mail, rule
         self._started: list[Running] = []
         self.alert_settings = ""  # more lines of [alerts]
-        self.command = [sys.executable, "-m", "tests.e2e.hasty"]
         self.embedded = Embedded(folder / "d", bindir=bindir_of_tests())
         environment = {"GPUCOST_DATA_DIR": str(folder / "d")}
         if bindir_of_tests() is not None:
