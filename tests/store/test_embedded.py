@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -219,6 +221,27 @@ def test_whole_server_killed_at_once_recovers(folder: Path) -> None:
         with embedded.running() as again, psycopg.connect(again) as second:
             assert second.execute("SELECT n FROM kept").fetchone() == (1,)
     assert server_pids(folder) == []
+
+
+def test_a_killed_server_that_still_takes_connections_is_not_running(folder: Path) -> None:
+    embedded = embedded_in(folder)
+    with embedded.running() as url:
+        os.kill(server_pids(folder)[0], signal.SIGKILL)
+        wait_until_gone(folder)
+        # What a process leaves for a moment while the kernel takes it apart: a queue that takes
+        # connections, and nobody who will ever answer them.
+        left = folder / "postgres" / "run" / ".s.PGSQL.5432"
+        left.unlink()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as queue:
+            queue.bind(os.fspath(left))
+            queue.listen()
+            closing = threading.Timer(0.3, queue.close)
+            closing.start()
+            assert embedded.acquire() == url
+            with psycopg.connect(url) as connection:
+                assert connection.execute("SELECT 1").fetchone() == (1,)
+            closing.join()
+        embedded.release()
 
 
 def test_killed_client_leaves_a_server_that_the_next_one_stops(folder: Path) -> None:

@@ -12,6 +12,7 @@ import fcntl
 import os
 import signal
 import socket
+import struct
 import subprocess
 import time
 from pathlib import Path
@@ -22,6 +23,9 @@ from tracker.store.embedded.cluster import Cluster
 from tracker.store.errors import EmbeddedError
 
 _POLL_S = 0.004
+# PostgreSQL's SSLRequest (protocol documentation, "Message Formats"): its length and its code. The
+# server answers it with one byte, before it knows who asks, and logs nothing.
+_MAY_WE_USE_TLS = struct.pack("!ii", 8, 80877103)
 _NO_SUCH_PID = 2**31 - 2  # above every kernel's largest process id
 
 
@@ -56,7 +60,7 @@ class Postmaster:
         return self._locked() or self.pid() is not None
 
     def ready(self) -> bool:
-        """Whether the server takes connections."""
+        """Whether the server takes connections, and answers one."""
         lines = self.pid_lines()
         if len(lines) < 8 or lines[7].strip() != "ready":
             return False
@@ -64,9 +68,12 @@ class Postmaster:
             probe.settimeout(5)
             try:
                 probe.connect(os.fspath(self._cluster.socket()))
+                # Connecting alone tells nothing: the kernel still queues connections for a
+                # server that was killed and is not wholly gone yet.
+                probe.sendall(_MAY_WE_USE_TLS)
+                return probe.recv(1) != b""
             except OSError:
                 return False
-        return True
 
     def _locked(self) -> bool:
         try:
