@@ -8,7 +8,10 @@ import json
 import re
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -29,7 +32,7 @@ from tracker.collect.importing.run import Outcome
 from tracker.collect.importing.source_table import TableFile
 from tracker.collect.importing.tables import text
 from tracker.report import exported
-from tracker.store import exporting, import_merge
+from tracker.store import exporting, floor_rebuild, import_merge
 from tracker.store.bulk import months, staging
 from tracker.store.engine import connect
 from tracker.store.exporting import HISTORY
@@ -182,6 +185,9 @@ def told(outcome: Outcome) -> dict[str, Any]:
 )
 @example(files=[[(0, 0, 5, "2.5", None, {}), (0, 5, 5, "2.50", None, {})]], kind="csv", unit=5,
          since=None)  # fmt: skip
+@example(files=[[(0, 0, 5, "2.5", None, {"expires_at": START}), (0, 0, 5, "2.5", None, {})],
+                [(0, 0, 5, "2.5", None, {}), (0, 0, 5, "2.5", None, {"expires_at": START})]],
+         kind="ndjson", unit=200_000, since=None)  # fmt: skip
 def test_columns_and_rows_come_to_the_same(
     database_server: TestServer, tmp_path: Path, files: list[list[Any]], kind: str, unit: int,
     since: datetime | None,
@@ -290,30 +296,59 @@ def test_prices_far_below_all_others_are_refused_alike(
         assert contents(one) == contents(other)
 
 
+@pytest.mark.parametrize("at_once", [False, True])
 def test_an_offer_that_another_import_makes_meanwhile(
-    database_server: TestServer, tmp_path: Path
+    database_server: TestServer, tmp_path: Path, at_once: bool
 ) -> None:
-    """The ids that were set aside are void then."""
+    """The ids that were set aside are void then. *at_once*: it is done when our offers wait."""
     mine, others = a_history(60), a_history(9)
     others = [row | {"gpu_raw": "theirs"} for row in others]
     place, other_place = write("csv", tmp_path / "x", mine), write("csv", tmp_path / "y", others)
     with database_server.database(migrated=True) as one, database_server.database(
         migrated=True
-    ) as other:  # fmt: skip
-        index = months.index
+    ) as other, ThreadPoolExecutor(1) as pool:  # fmt: skip
+        begin, build = import_merge.begin, floor_rebuild.rebuild_all
+        made = threading.Event()
 
-        def meanwhile(*arguments: Any) -> None:
-            index(*arguments)
+        def bring() -> None:
             with row_by_row():
                 imported(one, "csv", other_place, name="other")
 
-        with mock.patch.object(months, "index", meanwhile):
+        def meanwhile(connection: Any, run: Any, *more: Any) -> bool:
+            if run.id > 1:  # the other one's
+                return begin(connection, run, *more)
+            done = pool.submit(bring)
+            made.wait(30) if at_once else done.result()
+            whole = begin(connection, run, *more)
+            done.result()
+            return whole
+
+        def hold(cursor: Any, sources: Any) -> Any:  # it has its offers; we wait for them
+            built = build(cursor, sources)
+            if at_once and not made.is_set():
+                made.set()
+                until_somebody_waits(one)
+            return built
+
+        with mock.patch.object(import_merge, "begin", meanwhile), mock.patch.object(
+            floor_rebuild, "rebuild_all", hold
+        ):  # fmt: skip
             done = told(imported(one, "csv", place))
+        assert made.is_set() == at_once
         with row_by_row():
             imported(other, "csv", other_place, name="other")
             assert done == told(imported(other, "csv", place))
         for name in ("offers", "spans", "floors", "left"):
             assert contents(one)[name] == contents(other)[name]
+
+
+def until_somebody_waits(url: str) -> None:
+    waiting = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"
+    with connect(url, autocommit=True) as connection:
+        deadline = time.monotonic() + 30
+        while connection.execute(waiting).fetchone() != (True,):
+            assert time.monotonic() < deadline, "nobody waits"
+            time.sleep(0.01)
 
 
 def test_a_table_by_columns_takes_what_is_in_no_order(
@@ -340,8 +375,8 @@ def test_the_benchmark_tells_what_an_import_takes(kind: str) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert re.match(rf"[\d,]+ spans from {kind}; \d+ MB of memory at most", done.stdout)
-    steps = ["bare COPY", "reading and writing", "merging", "the rest",
-             "import but for what follows", "indexes", "floors", "everything"]  # fmt: skip
+    steps = ["bare COPY", "indexes alone", "reading and writing", "indexes and offers", "merging",
+             "the rest", "floors", "everything", "but for floors and indexes"]  # fmt: skip
     assert [re.split(r"\s{2,}", line)[0] for line in done.stdout.splitlines()[2:]] == steps
 
 

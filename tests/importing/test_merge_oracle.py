@@ -69,7 +69,8 @@ def bring(url: str, slug: str, world: World, window: Window, hold: int, complete
         )  # fmt: skip
         imports.stage(connection, run, offers=staged, prices=prices, moments=moments, position={},
                       counts={})  # fmt: skip
-        import_merge.merge(connection, run, {})
+        with connect(url) as merging:
+            import_merge.merge(merging, run, {})
 
 
 def stored(url: str, slug: str, hold: int) -> dict[tuple[str, int], int]:

@@ -11,6 +11,7 @@ stays. Imports of the same data in any pieces, twice or overlapping, come to the
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -35,16 +36,34 @@ class Merged(NamedTuple):
     sources: tuple[int, ...]
 
 
-def merge(connection: Connection, run: Run, counts: dict[str, Any]) -> Merged:
-    """Turn what *run* has staged into spans, floors included, and finish it. One transaction."""
+def begin(connection: Connection, run: Run, doubted: Collection[int] = ()) -> bool:
+    """Begin the transaction that ``merge`` ends, on a *connection* that is in none.
+
+    It begins with the rows in ``offer`` of the months that *run* has staged by columns, less those
+    of the offers with the numbers *doubted*, which may yet be taken back. Whether all of them could
+    be made: where others have made some meanwhile, theirs stay.
+    """
     _make_sellers(connection, run)
-    with connection.transaction(), connection.cursor() as cursor:
+    with connection.cursor() as cursor:
         cursor.execute("SET LOCAL work_mem = '64MB'")
         cursor.execute("SET LOCAL statement_timeout = 0")
+        # What goes on beside it may take long.
+        cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+        if run.position.get("columns") is True:
+            return bulk_months.add_offers(cursor, run, doubted)
+    return True
+
+
+def merge(
+    connection: Connection, run: Run, counts: dict[str, Any], begun: bool | None = None
+) -> Merged:
+    """Turn what *run* has staged into spans, floors included, and finish it. One transaction, which
+    ends with this; *begun*: what ``begin`` said of it, None where that was not called."""
+    all_made = begin(connection, run) if begun is None else begun
+    with connection.cursor() as cursor:
         by_columns = run.position.get("columns") is True
         if by_columns:
-            bulk_months.add_offers(cursor, run)
-            bulk_months.settle(cursor, run)
+            bulk_months.settle(cursor, run, keys_are_ours=all_made)
         replaced, attached = 0, 0
         general = not by_columns or _any_prices(cursor, run)
         if general:
@@ -55,6 +74,7 @@ def merge(connection: Connection, run: Run, counts: dict[str, Any]) -> Merged:
         sources = _sources(cursor, run)
         floor_rebuild.rebuild_all(cursor, sources)
         _finish(cursor, run, counts | {"spans": spans, "replaced": replaced})
+    connection.commit()
     return Merged(spans, replaced, sources)
 
 
@@ -88,10 +108,9 @@ def _sources(cursor: Cursor, run: Run) -> tuple[int, ...]:
 def _make_sellers(connection: Connection, run: Run) -> None:
     """The rows of sources and sellers, in a transaction of their own like the recorder's."""
     with connection.transaction(), connection.cursor() as cursor:
-        cursor.execute(f"SELECT DISTINCT source FROM {run.stage}_offer")
-        sources = {slug for (slug,) in cursor}
-        cursor.execute(f"SELECT DISTINCT seller FROM {run.stage}_offer")
-        sellers = {slug for (slug,) in cursor}
+        cursor.execute(f"SELECT DISTINCT source, seller FROM {run.stage}_offer")
+        pairs = cursor.fetchall()
+        sources, sellers = {source for source, _ in pairs}, {seller for _, seller in pairs}
         poll_log.make_providers(cursor, sources | sellers, dict.fromkeys(sources, KIND))
         cursor.execute(
             "UPDATE provider p SET ttl_seconds = m.ttl_seconds FROM provider m WHERE m.id = %s"
@@ -180,14 +199,16 @@ WHERE s.valid_to >= %(first)s
 
 
 def _steps(cursor: Cursor, run: Run) -> None:
-    """This import's own steps. Of two prices of one offer at one moment the dearer counts."""
+    """This import's own steps. Of two prices of one offer at one moment the dearer counts; of those
+    that are as dear the one that holds longest, in whatever order they came."""
     cursor.execute(
         f"""
 CREATE TEMP TABLE import_point ON COMMIT DROP AS
 SELECT DISTINCT ON (i.offer_id, p.at) i.offer_id, i.source_id, i.seller_id, p.at, p.until, p.exact,
     {", ".join(f"p.{name}" for name in _VALUES)}
 FROM {run.stage}_price p JOIN import_ids i ON i.n = p.n
-ORDER BY i.offer_id, p.at, p.price_native DESC, p.until DESC
+ORDER BY i.offer_id, p.at, p.price_native DESC, p.until DESC, p.fallback, p.expires_at DESC,
+    p.valid_as_of DESC NULLS LAST, p.price_micro_usd DESC, p.fx_date DESC, p.fx_rate DESC
 """
     )
     # The moments at which an offer was seen: by this import, and by earlier ones for what is

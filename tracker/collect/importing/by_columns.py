@@ -22,7 +22,7 @@ from tracker.store.bulk import NotByColumns, counting, lowest, resume, staging
 from tracker.store.bulk.cells import Reader
 from tracker.store.bulk.fields import Field, field_of
 from tracker.store.bulk.offers import Offers
-from tracker.store.bulk.unit import Judged
+from tracker.store.bulk.unit import Judged, Lowest
 from tracker.store.schema import offer, price_span
 
 Progress = Callable[[int, int | None, str], None]
@@ -64,10 +64,11 @@ def stage(
     if run.position.get("read") is not True:
         with staging.writing(url) as writer:
             stager = staging.Stager(writer, connection, run, readers(), known, *window)
-            _read(stager, run, columns, report, weeks, progress)
+            found = _read(stager, run, columns, report, progress)
             run.position |= {"months": stager.finish(), "read": True}
         imports.stage(connection, run, offers=(), prices=(), moments=(), position=run.position,
                       counts=report.to_json())  # fmt: skip
+        _note(weeks, lowest.named(found, known))
     if resumed:  # what was read before counts as well
         _note(weeks, lowest.by_week(connection, run))
         _note(weeks, imports.lowest_by_week(connection, run))
@@ -79,9 +80,10 @@ def dry(columns: Columns, window: Window, progress: Progress) -> Report | None:
     report, weeks = Report(), defaultdict[Week, dict[str, int]](dict)
     judge = staging.Judge(readers(), *window)
     try:
-        _read(judge, imports.Run(0, 0), columns, report, weeks, progress)
+        found = _read(judge, imports.Run(0, 0), columns, report, progress)
     except NotByColumns:
         return None
+    _note(weeks, lowest.named(found, judge.offers))
     return None if _doubted(judge.offers, far_below(weeks)).numbers else report
 
 
@@ -99,20 +101,21 @@ def _doubted(known: Offers, limits: Mapping[tuple[Week, str], int]) -> Doubted:
 
 
 def _read(
-    stager: staging.Stager, run: imports.Run, columns: Columns, report: Report, weeks: Weeks,
-    progress: Progress,
-) -> None:  # fmt: skip
-    reader = columns.reader()
+    stager: staging.Stager, run: imports.Run, columns: Columns, report: Report, progress: Progress
+) -> Lowest:
+    """Read everything behind the run's position; the lowest prices of it."""
+    reader, found = columns.reader(), lowest.Gathered()
     done: int = run.position.get("units", 0)
     for stretch in columns.stretches(int(run.position.get("after", 0))):
         done += 1
         judged = stager.take(stretch.unit)
         count(report, reader, stretch, judged)
         _keep(report, counting.kept(stretch.unit, judged, stager.offers))
-        _note(weeks, lowest.named(judged.lowest, stager.offers))
+        found.add(judged.lowest)
         run.position = run.position | {"after": f"{stretch.last}", "units": done, "columns": True}
         stager.at(run.position, report.to_json())
         progress(done, None, f"{stretch.last:,} rows")
+    return found.all()
 
 
 def _note(weeks: Weeks, found: Iterable[imports.Limit]) -> None:

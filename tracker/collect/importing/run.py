@@ -21,6 +21,8 @@ from tracker.store.bulk.memory import give_back
 from tracker.store.engine import connect, translated
 
 Progress = Callable[[int, int | None, str], None]  # units done, of how many, the last one's name
+# What is read is committed by the one, and merged by the other.
+Connections = tuple[imports.Connection, imports.Connection]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,10 @@ def run_import(url: str, source: Source, judging: Judging, progress: Progress) -
     StoreError.
     """
     plan = source.plan
-    with translated(), connect(url, statement_timeout_s=0, lock_timeout_s=60) as connection:
+    with (
+        translated(), connect(url, statement_timeout_s=0, lock_timeout_s=60) as connection,
+        connect(url, statement_timeout_s=0, lock_timeout_s=60) as merging,
+    ):  # fmt: skip
         connection.autocommit = True
         run = imports.begin(
             connection, format=plan.format, source=plan.source, digest=plan.digest,
@@ -99,23 +104,25 @@ def run_import(url: str, source: Source, judging: Judging, progress: Progress) -
         report = Report.from_json(run.counts)
         if run.done:
             return Outcome(report, run.id, 0, 0, repeated=True)
-        report = _read(url, connection, run, source, judging, progress)
-        merged = import_merge.merge(connection, run, report.to_json())
+        report, begun = _read(url, (connection, merging), run, source, judging, progress)
+        merged = import_merge.merge(merging, run, report.to_json(), begun)
     return Outcome(report, run.id, merged.spans, merged.replaced, resumed=run.resumed)
 
 
 def _read(
-    url: str, connection: imports.Connection, run: imports.Run, source: Source, judging: Judging,
+    url: str, connections: Connections, run: imports.Run, source: Source, judging: Judging,
     progress: Progress,
-) -> Report:  # fmt: skip
-    """Stage everything that the run has not staged yet, less what is not believed."""
-    report = Report.from_json(run.counts)
+) -> tuple[Report, bool | None]:  # fmt: skip
+    """Stage everything that the run has not staged yet, less what is not believed; what
+    ``import_merge.begin`` said, where that has been called."""
+    report, connection = Report.from_json(run.counts), connections[0]
     columns = source.by_columns if isinstance(source, TableFile) else None
     begun = run.position.get("units", 0) > 0
     if columns is not None and (run.position.get("columns") is True or not begun):
         try:
-            _read_columns(url, connection, run, columns, source.plan, judging, report, progress)
-            return report
+            return report, _read_columns(
+                url, connections, run, columns, source.plan, judging, report, progress
+            )
         except NotByColumns:
             imports.start_over(connection, run, dict(source.plan.position))
             report = Report()
@@ -123,18 +130,18 @@ def _read(
         _stage(connection, run, source, judging, report, progress)
     if not source.plan.listings and run.position.get("judged") is not True:
         _take_back(connection, run, report, far_below(lowest_by_week(connection, run)))
-    return report
+    return report, None
 
 
 def _read_columns(
-    url: str, connection: imports.Connection, run: imports.Run, columns: Columns, plan: Plan,
+    url: str, connections: Connections, run: imports.Run, columns: Columns, plan: Plan,
     judging: Judging, report: Report, progress: Progress,
-) -> None:  # fmt: skip
+) -> bool:  # fmt: skip
     from tracker.collect.importing import by_columns
 
+    connection = connections[0]
     if run.position.get("judged") is True:
-        months.index(url, connection, run)
-        return
+        return _index(url, connections, run)
     window = judging.since, judging.until
     doubted = by_columns.stage(url, connection, run, columns, report, window, progress)
     give_back()
@@ -145,8 +152,18 @@ def _read_columns(
             months.settle(cursor, run)
             run.position["settled"] = True
             _note(connection, run, report)
-    months.index(url, connection, run)  # by which the few doubted ones are found
+    begun = _index(url, connections, run, doubted.numbers)
     _take_back(connection, run, report, doubted.limits, doubted.numbers)
+    return begun
+
+
+def _index(
+    url: str, connections: Connections, run: imports.Run, doubted: Sequence[int] = ()
+) -> bool:
+    """Make the indexes of the staged months, by which the few *doubted* offers are found, and
+    beside that the other offers' rows, in the transaction that will be the merge's."""
+    connection, merging = connections
+    return months.index(url, connection, run, lambda: import_merge.begin(merging, run, doubted))
 
 
 def _intake(plan: Plan, judging: Judging, report: Report, **more: Any) -> Intake:

@@ -123,13 +123,15 @@ def whole(cells: Cells, parse: Parse) -> Whole:
 class Entry(NamedTuple):
     """A text that has been read: the value, its part of an offer's identity, its bytes in COPY.
 
-    ``identity`` None: it cannot be read. ``mark`` are 128 bits that stand for it.
+    ``identity`` None: it cannot be read. ``mark`` are 128 bits that stand for it, ``same`` is the
+    same for the same value (and seldom for another).
     """
 
     value: Any
     identity: str | None
     field: bytes
     mark: tuple[int, int] = (0, 0)
+    same: int = 0
 
 
 _WRONG = Entry(None, None, b"")
@@ -158,7 +160,7 @@ class Reader:
         else:
             try:
                 told = canonical(value)
-                entry = Entry(value, told, self.as_field(value), _mark(told))
+                entry = Entry(value, told, self.as_field(value), _mark(told), hash(value))
             except Exception as error:
                 raise NotByColumns(str(error)) from error
         self._known[text] = entry

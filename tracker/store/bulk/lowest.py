@@ -15,6 +15,7 @@ from tracker.store.bulk.offers import Offers
 from tracker.store.bulk.unit import Lowest
 from tracker.store.imports import Connection, Limit, Run
 
+_MANY = 200_000  # rows that are put together
 _ZERO = date(1970, 1, 1).toordinal()
 
 
@@ -32,8 +33,37 @@ def by_week(connection: Connection, run: Run) -> Iterator[Limit]:
             yield from (Limit(*row) for row in cursor.fetchall())
 
 
+class Gathered:
+    """The lowest prices of many units, as one."""
+
+    def __init__(self) -> None:
+        self._parts: list[Lowest] = []
+        self._rows = 0
+
+    def add(self, lowest: Lowest) -> None:
+        """Take up those of one more unit."""
+        self._parts.append(lowest)
+        self._rows += len(lowest.mondays)
+        if self._rows > _MANY:
+            self._parts = [self.all()]
+            self._rows = -len(self._parts[0].mondays)  # so many more before the next time
+
+    def all(self) -> Lowest:
+        """The lowest price of each seller, GPU family and week."""
+        if not self._parts:
+            return Lowest(*np.zeros((4, 0), dtype=np.int64))
+        columns = map(np.concatenate, zip(*self._parts, strict=True))
+        families, mondays, sellers, micro_usd = columns
+        # Numbers of families and sellers have 15 bits; weeks of the years 1 to 9999 have 19.
+        key = (families << 36) | (sellers << 20) | (mondays // 7 + 2**19)
+        _, first, place = np.unique(key, return_index=True, return_inverse=True)
+        least = np.full(len(first), np.iinfo(np.int64).max)
+        np.minimum.at(least, place.reshape(-1), micro_usd)
+        return Lowest(families[first], mondays[first], sellers[first], least)
+
+
 def named(lowest: Lowest, offers: Offers) -> Iterator[Limit]:
-    """The lowest prices of a unit, as ``by_week`` says them."""
+    """The same, as ``by_week`` says it."""
     for family, monday, seller, micro_usd in zip(*(c.tolist() for c in lowest), strict=True):
         yield Limit(
             offers.families.all[family], date.fromordinal(_ZERO + monday),

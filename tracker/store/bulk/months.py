@@ -6,8 +6,13 @@ indexes are made, tables are attached."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TypeVar
+
+import psycopg
 
 from tracker.store import partitions
 from tracker.store.bulk.stage_jobs import month_of
@@ -15,10 +20,15 @@ from tracker.store.engine import connect
 from tracker.store.imports import IDENTITY, Connection, Cursor, Run
 from tracker.store.schema import price_span
 
+T = TypeVar("T")
+
 _SPAN = tuple(price_span.c.keys())
-_CONNECTIONS = 2
+CONNECTIONS = 2
 # Of one index at a time; the settings of a small server are for many.
 _INDEX_MEMORY = "128MB"
+# A month holds some dozens of GPUs and hundreds of regions: a sample of 9,000 rows tells them apart
+# as well as the usual one of 30,000, which takes half as long as the indexes do.
+_STATISTICS_TARGET = 30
 
 
 def month_tables(connection: Connection, run: Run) -> dict[str, str]:
@@ -36,20 +46,23 @@ def _month_tables(cursor: Cursor, run: Run) -> dict[str, str]:
     return {name.removeprefix(f"{run.stage}_"): name for (name,) in cursor}
 
 
-def settle(cursor: Cursor, run: Run, odd: Sequence[int] = ()) -> None:
+def settle(
+    cursor: Cursor, run: Run, odd: Sequence[int] = (), *, keys_are_ours: bool = False
+) -> None:
     """Have ``import_merge`` do what cannot simply be added: the offers with the numbers *odd*, and
     those noted as such while reading (the first time); those whose stored history reaches into this
-    import, and those that another import has made meanwhile. Their spans are staged as single
-    prices then."""
+    import, and (not where *keys_are_ours*) those that another import has made meanwhile. Their
+    spans are staged as single prices then."""
     known = _numbers(cursor, f"SELECT n FROM {run.stage}_odd")
     with cursor.copy(f"COPY {run.stage}_odd FROM STDIN") as copy:
         for number in set(odd) - known:
             copy.write_row((number,))
     # Two statements: with an OR each offer would be looked up in all of history.
+    theirs = f"SELECT s.n FROM {run.stage}_offer s JOIN offer o ON o.key = s.key WHERE o.id <> s.id"
     found = _numbers(
         cursor,
-        f"SELECT s.n FROM {run.stage}_offer s JOIN offer o ON o.key = s.key WHERE o.id <> s.id"
-        f" UNION SELECT s.n FROM {run.stage}_offer s WHERE s.had AND EXISTS (SELECT FROM"
+        ("" if keys_are_ours else f"{theirs} UNION ")
+        + f"SELECT s.n FROM {run.stage}_offer s WHERE s.had AND EXISTS (SELECT FROM"
         " price_span p WHERE p.offer_id = s.id AND p.valid_to >= s.first_at)"
         f" EXCEPT SELECT n FROM {run.stage}_odd",
     )
@@ -94,8 +107,9 @@ SELECT n, valid_from, valid_to, true, price_native, price_micro_usd, fx_rate, fx
     cursor.execute(f"ANALYZE {run.stage}_price, {run.stage}_offer")
 
 
-def index(url: str, connection: Connection, run: Run) -> None:
-    """Make the indexes that ``price_span`` has on every staged month that has none yet."""
+def index(url: str, connection: Connection, run: Run, beside: Callable[[], T]) -> T:
+    """Make the indexes that ``price_span`` has on every staged month that has none yet, and do
+    *beside* at the same time: on CONNECTIONS, of which that takes one as long as it lasts."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT indrelid::regclass::text FROM pg_index WHERE indrelid = ANY (%s::regclass[])"
@@ -103,41 +117,68 @@ def index(url: str, connection: Connection, run: Run) -> None:
             (list(_month_tables(cursor, run).values()),),
         )
         done = {name for (name,) in cursor}
-        tables = [t for t in _month_tables(cursor, run).values() if t not in done]
-    with ThreadPoolExecutor(_CONNECTIONS) as pool:
-        shares = [tables[n::_CONNECTIONS] for n in range(_CONNECTIONS)]
-        for _ in pool.map(lambda share: _index(url, share), shares):
-            pass
+        waiting = deque(t for t in _month_tables(cursor, run).values() if t not in done)
+    with ThreadPoolExecutor(CONNECTIONS) as pool:
+        others = [pool.submit(_index, url, waiting) for _ in range(CONNECTIONS - 1)]
+        try:
+            result = beside()
+            _index(url, waiting)
+        finally:
+            waiting.clear()  # of which something is left after an error alone
+        for other in others:
+            other.result()
+    return result
 
 
-def _index(url: str, tables: Sequence[str]) -> None:
-    if not tables:
-        return
+def _index(url: str, waiting: deque[str]) -> None:
+    """Make indexes as long as tables are *waiting* for them."""
     with connect(url, statement_timeout_s=0, autocommit=True) as connection:
-        connection.execute(f"SET maintenance_work_mem = '{_INDEX_MEMORY}'")
-        connection.execute("SET max_parallel_maintenance_workers = 0")
-        for table in tables:
-            with connection.transaction():
-                connection.execute(f"ALTER TABLE {table} ADD PRIMARY KEY (offer_id, valid_to)")
-                connection.execute(f"CREATE INDEX {table}_gpu ON {table} (gpu_key, valid_to)")
-            connection.execute(f"ANALYZE {table}")
+        build_alone(connection)
+        connection.execute(f"SET default_statistics_target = {_STATISTICS_TARGET}")
+        with suppress(IndexError):  # none is left
+            while True:
+                table = waiting.popleft()
+                with connection.transaction():
+                    connection.execute(f"ALTER TABLE {table} ADD PRIMARY KEY (offer_id, valid_to)")
+                    connection.execute(f"CREATE INDEX {table}_gpu ON {table} (gpu_key, valid_to)")
+                connection.execute(f"ANALYZE {table}")
 
 
-def add_offers(cursor: Cursor, run: Run) -> None:
-    """The rows in ``offer`` of those whose spans are in staged months, with the ids set aside."""
+def build_alone(connection: Connection) -> None:
+    """Have this connection build indexes by itself, with memory enough for one."""
+    connection.execute(f"SET maintenance_work_mem = '{_INDEX_MEMORY}'")
+    connection.execute("SET max_parallel_maintenance_workers = 0")
+
+
+def add_offers(cursor: Cursor, run: Run, doubted: Collection[int] = ()) -> bool:
+    """The rows in ``offer`` of those whose spans are in staged months, with the ids set aside, but
+    for those with the numbers *doubted*; whether that was all of them. What others have made
+    meanwhile stays as it is."""
     names = ", ".join(IDENTITY)
     staged = ", ".join(f"s.{name}" for name in IDENTITY)
-    cursor.execute(
-        f"""
+    wanted = (
+        f"NOT s.had AND s.n NOT IN (SELECT n FROM {run.stage}_odd)"
+        " AND s.n NOT IN (SELECT unnest(%(doubted)s::int[]))"
+    )
+    values = {"doubted": list(doubted)}
+    # At first without ON CONFLICT, which looks at the index twice for each row.
+    statement = f"""
 INSERT INTO offer (id, key, source_id, seller_id, {names}, gpu_raw, source_url, notes,
     first_seen_at)
 OVERRIDING SYSTEM VALUE
 SELECT s.id, s.key, a.id, b.id, {staged}, s.gpu_raw, s.source_url, s.notes, s.first_at
 FROM {run.stage}_offer s JOIN provider a ON a.slug = s.source JOIN provider b ON b.slug = s.seller
-WHERE NOT s.had AND s.n NOT IN (SELECT n FROM {run.stage}_odd)
-ON CONFLICT (key) DO NOTHING
+WHERE {wanted}
 """
-    )
+    try:
+        with cursor.connection.transaction():
+            cursor.execute(statement, values)
+            made = cursor.rowcount
+    except psycopg.errors.UniqueViolation:  # another import has made some of them meanwhile
+        cursor.execute(statement + " ON CONFLICT (key) DO NOTHING", values)
+        made = cursor.rowcount
+    cursor.execute(f"SELECT count(*) FROM {run.stage}_offer s WHERE {wanted}", values)
+    return cursor.fetchall() == [(made,)]
 
 
 def attach(cursor: Cursor, run: Run) -> int:
@@ -148,6 +189,9 @@ def attach(cursor: Cursor, run: Run) -> int:
     columns = ", ".join(_SPAN)
     tables = _month_tables(cursor, run)
     fresh = partitions.missing(cursor, [month_of(suffix) for suffix in tables])
+    cursor.execute(f"SELECT EXISTS (SELECT FROM {run.stage}_odd)")
+    # Where nothing was moved out of them, months have what was written into them.
+    written = {} if cursor.fetchall() == [(True,)] else run.position["months"]
     spans = 0
     for suffix, table in tables.items():
         month = month_of(suffix)
@@ -157,8 +201,10 @@ def attach(cursor: Cursor, run: Run) -> int:
             spans += cursor.rowcount
             cursor.execute(f"DROP TABLE {table}")
             continue
-        cursor.execute(f"SELECT count(*) FROM {table}")
-        [(rows,)] = cursor.fetchall()
+        rows = written.get(suffix)
+        if rows is None:
+            cursor.execute(f"SELECT count(*) FROM {table}")
+            [(rows,)] = cursor.fetchall()
         if not rows:
             cursor.execute(f"DROP TABLE {table}")
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ class Copy(NamedTuple):
     """Lines for the staging table *name*. ``frozen``: the table is of this transaction."""
 
     name: str
-    lines: Sequence[bytes]
+    lines: Sequence[bytes] | Future[list[bytes]]
     columns: Sequence[str] = ()
     frozen: bool = False
 
@@ -56,7 +57,7 @@ def copy_all(connection: Connection, run: Run, made: Sequence[str], copies: Sequ
             options = "FORMAT BINARY, FREEZE" if frozen else "FORMAT BINARY"
             with cursor.copy(f"COPY {run.stage}_{name} ({listed}) FROM STDIN ({options})") as copy:
                 copy.write(HEADER)
-                for line in lines:
+                for line in lines.result() if isinstance(lines, Future) else lines:
                     copy.write(line)
                 copy.write(END)
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from tracker.store.bulk import NotByColumns, cells, offers, unit
 from tracker.store.bulk.cells import Column, Ints, Reader
 from tracker.store.bulk.marks import Marks
 from tracker.store.bulk.offer_rows import digests, offer_lines
-from tracker.store.bulk.rows import COLUMNS, encode
+from tracker.store.bulk.rows import COLUMNS, Spans, encode
 from tracker.store.bulk.stage_jobs import Copy, Position, commit, copy_all, suffix_of
 from tracker.store.bulk.tables import Met, ids_for, meet
 from tracker.store.bulk.unit import Judged, Unit
@@ -124,7 +125,7 @@ class Stager:
             copies.append(Copy("odd", [_numbers(judged.odd + 1)]))
         for suffix, rows in parts.items():
             self._months[suffix] = self._months.get(suffix, 0) + len(rows)
-            lines = list(encode(spans, rows))
+            lines = self._writer.pack(partial(_lines, spans, rows))
             copies.append(Copy(suffix, lines, COLUMNS, frozen=suffix in self._fresh))
         self._writer.submit(lambda c: copy_all(c, self._run, made, copies))
 
@@ -167,6 +168,10 @@ def _first_of(marks: Marks) -> tuple[Ints, Ints]:
     rank = np.empty(len(once), dtype=np.int64)
     rank[order] = np.arange(len(once))
     return once[order], rank[again]
+
+
+def _lines(spans: Spans, rows: Ints) -> list[bytes]:
+    return list(encode(spans, rows))
 
 
 def _numbers(values: Ints) -> bytes:

@@ -127,7 +127,7 @@ def judge(unit: Unit, columns: Mapping[str, Column], found: Sorted, offers: Offe
 
 def _prices(column: Column, rows: Ints) -> Ints:
     """A number for each price: the same for the same amount (and seldom for another)."""
-    same = np.fromiter((hash(e.value) for e in column.entries), np.int64, len(column.entries))
+    same = np.fromiter([entry.same for entry in column.entries], np.int64, len(column.entries))
     return same[column.codes[rows]]
 
 
@@ -181,12 +181,13 @@ def spans_of(unit: Unit, columns: Mapping[str, Column], judged: Judged, offers: 
     words = list(map(b"".join, zip(*told, strict=True)))
     price = columns["price_native"]
     amounts = [entry.field for entry in price.entries]
-    for pieces in (offers.heads.all, offers.tails.all, words, amounts):
+    heads, tails = tuple(offers.heads.all), tuple(offers.tails.all)  # of now: more are to come
+    for pieces in (heads, tails, words, amounts):
         if max(map(len, pieces), default=0) > _LONGEST:
             raise NotByColumns("a text of thousands of letters")
     return Spans(
         known.ids[of],
-        (Pieces(offers.heads.all, known.heads[of]), Pieces(offers.tails.all, known.tails[of]),
+        (Pieces(heads, known.heads[of]), Pieces(tails, known.tails[of]),
          Pieces(amounts, price.codes[rows]), Pieces(words, rest)),
         unit.micro_usd.values[rows], unit.starts.values[rows], unit.ends.values[rows],
         known.gpus[of].astype(np.int64),

@@ -1,11 +1,13 @@
-"""Writing to the database beside reading: one thread, one connection, one transaction at a time."""
+"""Writing to the database beside reading: one thread, one connection, one transaction at a time.
+What is written is put together by another thread, so that the server need not wait for it."""
 
 from __future__ import annotations
 
 import queue
 import threading
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import psycopg
 
@@ -13,6 +15,8 @@ from tracker.store.engine import connect
 
 Connection = psycopg.Connection[Any]
 Job = Callable[[Connection], None]
+
+T = TypeVar("T")
 
 _WAITING = 1  # jobs: each holds its rows
 
@@ -26,6 +30,11 @@ class Writer:
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="import-writer", daemon=True)
         self._thread.start()
+        self._packer = ThreadPoolExecutor(1, "import-packer")
+
+    def pack(self, make: Callable[[], T]) -> Future[T]:
+        """Have *make* done beside all else, for a job that is submitted next."""
+        return self._packer.submit(make)
 
     def submit(self, job: Job) -> None:
         """Have *job* done; wait while others do. Raises what an earlier job has raised."""
@@ -47,6 +56,7 @@ class Writer:
     def _end(self) -> None:
         self._jobs.put(None)
         self._thread.join()
+        self._packer.shutdown(cancel_futures=True)
         self._connection.close()
 
     def _work(self) -> None:
