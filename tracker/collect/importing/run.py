@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from tracker.collect.importing.intake import Intake
@@ -21,8 +23,6 @@ from tracker.store.bulk.memory import give_back
 from tracker.store.engine import connect, translated
 
 Progress = Callable[[int, int | None, str], None]  # units done, of how many, the last one's name
-# What is read is committed by the one, and merged by the other.
-Connections = tuple[imports.Connection, imports.Connection]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,25 @@ def _dry_by_columns(source: Source, judging: Judging, progress: Progress) -> Rep
     return report
 
 
+class Connections:
+    """The one that commits what is read, and the one that merges it. That is opened when it is
+    needed: reading may take hours, after which many a network has forgotten an idle one."""
+
+    def __init__(self, url: str, open_until: ExitStack) -> None:
+        self._url, self._open_until = url, open_until
+        self.reading = self._open()
+        self.reading.autocommit = True
+
+    @cached_property
+    def merging(self) -> imports.Connection:
+        """Not in autocommit."""
+        return self._open()
+
+    def _open(self) -> imports.Connection:
+        opened = connect(self._url, statement_timeout_s=0, lock_timeout_s=60)
+        return self._open_until.enter_context(opened)
+
+
 def run_import(url: str, source: Source, judging: Judging, progress: Progress) -> Outcome:
     """Import everything of *source* into the database at *url*.
 
@@ -91,21 +110,18 @@ def run_import(url: str, source: Source, judging: Judging, progress: Progress) -
     StoreError.
     """
     plan = source.plan
-    with (
-        translated(), connect(url, statement_timeout_s=0, lock_timeout_s=60) as connection,
-        connect(url, statement_timeout_s=0, lock_timeout_s=60) as merging,
-    ):  # fmt: skip
-        connection.autocommit = True
+    with translated(), ExitStack() as open_until:
+        connections = Connections(url, open_until)
         run = imports.begin(
-            connection, format=plan.format, source=plan.source, digest=plan.digest,
+            connections.reading, format=plan.format, source=plan.source, digest=plan.digest,
             slug=plan.slug, hold_seconds=round(plan.hold.total_seconds()), settled=plan.settled,
             position=dict(plan.position),
         )  # fmt: skip
         report = Report.from_json(run.counts)
         if run.done:
             return Outcome(report, run.id, 0, 0, repeated=True)
-        report, begun = _read(url, (connection, merging), run, source, judging, progress)
-        merged = import_merge.merge(merging, run, report.to_json(), begun)
+        report, begun = _read(url, connections, run, source, judging, progress)
+        merged = import_merge.merge(connections.merging, run, report.to_json(), begun)
     return Outcome(report, run.id, merged.spans, merged.replaced, resumed=run.resumed)
 
 
@@ -115,7 +131,7 @@ def _read(
 ) -> tuple[Report, bool | None]:  # fmt: skip
     """Stage everything that the run has not staged yet, less what is not believed; what
     ``import_merge.begin`` said, where that has been called."""
-    report, connection = Report.from_json(run.counts), connections[0]
+    report, connection = Report.from_json(run.counts), connections.reading
     columns = source.by_columns if isinstance(source, TableFile) else None
     begun = run.position.get("units", 0) > 0
     if columns is not None and (run.position.get("columns") is True or not begun):
@@ -139,7 +155,7 @@ def _read_columns(
 ) -> bool:  # fmt: skip
     from tracker.collect.importing import by_columns
 
-    connection = connections[0]
+    connection = connections.reading
     if run.position.get("judged") is True:
         return _index(url, connections, run)
     window = judging.since, judging.until
@@ -162,8 +178,10 @@ def _index(
 ) -> bool:
     """Make the indexes of the staged months, by which the few *doubted* offers are found, and
     beside that the other offers' rows, in the transaction that will be the merge's."""
-    connection, merging = connections
-    return months.index(url, connection, run, lambda: import_merge.begin(merging, run, doubted))
+    return months.index(
+        url, connections.reading, run,
+        lambda: import_merge.begin(connections.merging, run, doubted),
+    )  # fmt: skip
 
 
 def _intake(plan: Plan, judging: Judging, report: Report, **more: Any) -> Intake:
