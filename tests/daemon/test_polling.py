@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import psycopg
 import pytest
@@ -215,6 +216,35 @@ def test_a_lost_answer_is_no_provider_s_fault_and_not_asked_for_at_once(
             assert (after.failures, after.breaker) == (before.failures, before.breaker)
             assert after.next_due_at >= began + PACE.at_least
             assert "recording" in it.outages.reasons
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("database_goes", [False, True])
+def test_who_is_taken_out_while_a_poll_begins_leaves_nothing(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, database_goes: bool
+) -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+    save = Schedule.save
+
+    def slow(*arguments: Any) -> None:
+        begun.set()
+        assert goes_on.wait(30)
+        if database_goes:
+            raise StoreError("gone")
+        save(*arguments)
+
+    async def work() -> None:
+        async with poller(database_url, provider("alpha", nothing)) as it:
+            await it.load()
+            monkeypatch.setattr(Schedule, "save", slow)
+            poll = asyncio.create_task(it.poll("alpha"))
+            await eventually(begun.is_set)
+            it.follow(replace(it.plan, polled={}), it.collector)
+            goes_on.set()
+            await poll
+            assert not it.standings
+            assert b'gpucost_breaker_state{provider="alpha"' not in it.metrics.render()[0]
 
     asyncio.run(work())
 

@@ -194,7 +194,8 @@ class Poller:
         except StoreError as error:
             # Not the provider's fault; but its answer is lost, and it is not asked again at once.
             soonest = began_at + polled.pace.at_least
-            self.standings[name] = replace(before, next_due_at=max(before.next_due_at, soonest))
+            if name in self.plan.polled:
+                self.standings[name] = replace(before, next_due_at=max(before.next_due_at, soonest))
             self.outages.store_failed("recording", error)
             self.on_trouble(error)
             return None
@@ -225,8 +226,9 @@ class Poller:
             standing.outage_since, standing.reason, self.utc_now(),
         )  # fmt: skip
         await asyncio.to_thread(self.schedule.save, row)
-        self.standings[name] = standing
-        self.metrics.breaker(name, standing.breaker)
+        if name in self.plan.polled:  # it may have been taken out meanwhile
+            self.standings[name] = standing
+            self.metrics.breaker(name, standing.breaker)
 
     def _tell(self, name: str, before: Standing, standing: Standing, outcome: PollOutcome) -> None:
         """One line when an outage begins, one when it ends."""
