@@ -19,6 +19,7 @@ from psycopg.types.json import Jsonb
 
 from tracker.store import floor_rebuild, partitions, poll_log
 from tracker.store.bulk import months as bulk_months
+from tracker.store.bulk import offer_table
 from tracker.store.imports import IDENTITY, KIND, Connection, Cursor, Run, drop_stage
 from tracker.store.schema import price_span
 
@@ -41,16 +42,19 @@ def begin(connection: Connection, run: Run, doubted: Collection[int] = ()) -> bo
 
     It begins with the rows in ``offer`` of the months that *run* has staged by columns, less those
     of the offers with the numbers *doubted*, which may yet be taken back. Whether all of them could
-    be made: where others have made some meanwhile, theirs stay.
+    be made: where others have made some meanwhile, theirs stay. The first offers of all may be made
+    by a transaction before.
     """
     _make_sellers(connection, run)
+    by_columns = run.position.get("columns") is True
+    all_made = by_columns and offer_table.add_first(connection, run, doubted)
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL work_mem = '64MB'")
         cursor.execute("SET LOCAL statement_timeout = 0")
         # What goes on beside it may take long.
         cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-        if run.position.get("columns") is True:
-            return bulk_months.add_offers(cursor, run, doubted)
+        if by_columns and not all_made:
+            return offer_table.add(cursor, run, doubted)
     return True
 
 
@@ -123,7 +127,7 @@ def _identify(cursor: Cursor, run: Run) -> None:
     """Every staged offer's row in ``offer``, made where it is missing."""
     names = ", ".join(IDENTITY)
     staged = ", ".join(f"s.{name}" for name in IDENTITY)
-    cursor.execute(f"ANALYZE {run.stage}_offer, {run.stage}_price")
+    cursor.execute(f"ANALYZE {run.stage}_offer (n, key, source, seller), {run.stage}_price")
     cursor.execute(
         f"""
 INSERT INTO offer (key, source_id, seller_id, {names}, gpu_raw, source_url, notes, first_seen_at)

@@ -12,12 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
 
-import psycopg
-
 from tracker.store import partitions
 from tracker.store.bulk.stage_jobs import month_of
 from tracker.store.engine import connect
-from tracker.store.imports import IDENTITY, Connection, Cursor, Run
+from tracker.store.imports import Connection, Cursor, Run
 from tracker.store.schema import price_span
 
 T = TypeVar("T")
@@ -104,7 +102,7 @@ SELECT n, valid_from, valid_to, true, price_native, price_micro_usd, fx_rate, fx
         )
     cursor.execute("DROP TABLE import_moved")
     # These prices are few: what looks for some of them is to begin here, not with all offers.
-    cursor.execute(f"ANALYZE {run.stage}_price, {run.stage}_offer")
+    cursor.execute(f"ANALYZE {run.stage}_price, {run.stage}_offer (n, id)")
 
 
 def index(url: str, connection: Connection, run: Run, beside: Callable[[], T]) -> T:
@@ -144,41 +142,12 @@ def _index(url: str, waiting: deque[str]) -> None:
                 connection.execute(f"ANALYZE {table}")
 
 
-def build_alone(connection: Connection) -> None:
-    """Have this connection build indexes by itself, with memory enough for one."""
-    connection.execute(f"SET maintenance_work_mem = '{_INDEX_MEMORY}'")
-    connection.execute("SET max_parallel_maintenance_workers = 0")
-
-
-def add_offers(cursor: Cursor, run: Run, doubted: Collection[int] = ()) -> bool:
-    """The rows in ``offer`` of those whose spans are in staged months, with the ids set aside, but
-    for those with the numbers *doubted*; whether that was all of them. What others have made
-    meanwhile stays as it is."""
-    names = ", ".join(IDENTITY)
-    staged = ", ".join(f"s.{name}" for name in IDENTITY)
-    wanted = (
-        f"NOT s.had AND s.n NOT IN (SELECT n FROM {run.stage}_odd)"
-        " AND s.n NOT IN (SELECT unnest(%(doubted)s::int[]))"
-    )
-    values = {"doubted": list(doubted)}
-    # At first without ON CONFLICT, which looks at the index twice for each row.
-    statement = f"""
-INSERT INTO offer (id, key, source_id, seller_id, {names}, gpu_raw, source_url, notes,
-    first_seen_at)
-OVERRIDING SYSTEM VALUE
-SELECT s.id, s.key, a.id, b.id, {staged}, s.gpu_raw, s.source_url, s.notes, s.first_at
-FROM {run.stage}_offer s JOIN provider a ON a.slug = s.source JOIN provider b ON b.slug = s.seller
-WHERE {wanted}
-"""
-    try:
-        with cursor.connection.transaction():
-            cursor.execute(statement, values)
-            made = cursor.rowcount
-    except psycopg.errors.UniqueViolation:  # another import has made some of them meanwhile
-        cursor.execute(statement + " ON CONFLICT (key) DO NOTHING", values)
-        made = cursor.rowcount
-    cursor.execute(f"SELECT count(*) FROM {run.stage}_offer s WHERE {wanted}", values)
-    return cursor.fetchall() == [(made,)]
+def build_alone(connection: Connection, *, local: bool = False) -> None:
+    """Have this connection (or its transaction alone, where *local*) build indexes by itself, with
+    memory enough for one."""
+    how = "SET LOCAL" if local else "SET"
+    connection.execute(f"{how} maintenance_work_mem = '{_INDEX_MEMORY}'")
+    connection.execute(f"{how} max_parallel_maintenance_workers = 0")
 
 
 def attach(cursor: Cursor, run: Run) -> int:

@@ -24,7 +24,7 @@ from tracker.store.bulk.marks import Marks
 from tracker.store.bulk.offer_rows import digests, offer_lines
 from tracker.store.bulk.rows import COLUMNS, Spans, encode
 from tracker.store.bulk.stage_jobs import Copy, Position, commit, copy_all, suffix_of
-from tracker.store.bulk.tables import Met, ids_for, meet
+from tracker.store.bulk.tables import Ids, Met, ids_for, meet
 from tracker.store.bulk.unit import Judged, Unit
 from tracker.store.bulk.writer import Writer
 from tracker.store.imports import Connection, Run
@@ -44,7 +44,7 @@ class Stager:
         self.offers = known
         self._writer, self._connection, self._run = writer, connection, run
         self._readers, self._window = readers, (since, until)
-        self._met = Met()
+        self._met, self._ids = Met(), Ids()
         self._months: dict[str, int] = dict(run.position.get("months", {}))
         self._fresh: set[str] = set()  # months whose table is not committed yet
         self._touched: set[str] = set()  # months with rows that are not committed yet
@@ -102,7 +102,9 @@ class Stager:
         )
         meet(self._connection, self._met, sources, sellers)
         looked_up = not self._met.with_offers.isdisjoint(sources)
-        ids, had = ids_for(self._connection, digests(keys), looked_up=looked_up)
+        ids, had = ids_for(
+            self._connection, self._ids, digests(keys), looked_up=looked_up
+        )
         places = self.offers.add(ids, self._met.ids, columns, rows)
         self._new.append(
             offer_lines(columns, rows, keys, places + 1, ids, new.starts.values[rows], had)

@@ -11,6 +11,8 @@ from tracker.store import poll_log
 from tracker.store.bulk.cells import Flags, Ints
 from tracker.store.imports import KIND, Connection
 
+_AHEAD = 100_000  # ids that are set aside before they are needed
+
 
 @dataclass(slots=True)
 class Met:
@@ -38,26 +40,53 @@ def meet(connection: Connection, met: Met, sources: set[str], sellers: set[str])
                 met.with_offers.add(slug)
 
 
-def ids_for(
-    connection: Connection, keys: Sequence[bytes], *, looked_up: bool
-) -> tuple[Ints, Flags]:
-    """The ids of the offers with these *keys*, set aside for those that have none, and which had
-    one. Not *looked_up*: none has."""
-    known: dict[bytes, int] = {}
+class Ids:
+    """Ids for new offers, set aside many at a time; those that are left over are never used."""
+
+    def __init__(self) -> None:
+        self._left: Ints = np.zeros(0, dtype=np.int64)
+        self._taken = 0
+
+    def fresh(self, connection: Connection, count: int) -> Ints:
+        """So many that no offer has."""
+        if len(self._left) < count:
+            # As many as have been needed so far: a small import leaves few over.
+            wanted = count - len(self._left) + min(self._taken, _AHEAD)
+            self._left = np.concatenate((self._left, _set_aside(connection, wanted)))
+        self._taken += count
+        found, self._left = self._left[:count], self._left[count:]
+        return found
+
+
+def _set_aside(connection: Connection, count: int) -> Ints:
     with connection.transaction(), connection.cursor(binary=True) as cursor:
-        if looked_up:
-            cursor.execute("SELECT key, id FROM offer WHERE key = ANY (%s)", (list(keys),))
-            known = dict(cursor)
+        # Whatever is committed with such an id has the server write down first that it is taken.
+        cursor.execute("SET LOCAL synchronous_commit = off")
         # The name is looked up once, not for each number.
         cursor.execute(
             "SELECT string_agg(int8send(nextval(s.name)), '') FROM (SELECT"
             " pg_get_serial_sequence('offer', 'id')::regclass AS name OFFSET 0) s,"
             " generate_series(1, %s)",
-            (len(keys) - len(known),),
+            (count,),
         )
         [(fresh,)] = cursor.fetchall()
+    return np.frombuffer(fresh, dtype=">i8").astype(np.int64)
+
+
+def ids_for(
+    connection: Connection, ids: Ids, keys: Sequence[bytes], *, looked_up: bool
+) -> tuple[Ints, Flags]:
+    """The ids of the offers with these *keys*, set aside for those that have none, and which had
+    one. Not *looked_up*: none has."""
+    known: dict[bytes, int] = {}
+    if looked_up:
+        with connection.transaction(), connection.cursor(binary=True) as cursor:
+            cursor.execute("SELECT key, id FROM offer WHERE key = ANY (%s)", (list(keys),))
+            known = dict(cursor)
+    if not known:
+        return ids.fresh(connection, len(keys)), np.zeros(len(keys), dtype=bool)
     had = np.fromiter((key in known for key in keys), bool, len(keys))
-    ids = np.zeros(len(keys), dtype=np.int64)
-    ids[had] = [known[key] for key in keys if key in known]
-    ids[~had] = np.frombuffer(fresh or b"", dtype=">i8")
-    return ids, had
+    found = np.zeros(len(keys), dtype=np.int64)
+    found[had] = [known[key] for key in keys if key in known]
+    found[~had] = ids.fresh(connection, int(np.count_nonzero(~had)))
+    return found, had
