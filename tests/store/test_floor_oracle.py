@@ -50,7 +50,7 @@ class Step:
 LOOKS = st.builds(
     Look,
     name=st.sampled_from(["a", "b", "c", "d", "e 1g.10gb", "f 1g.10gb", "g 2g.20gb", "h"]),
-    price=st.sampled_from(["1", "1.5", "1.50", "2", "1.0000001"]),
+    price=st.sampled_from(["1", "1.5", "1.50", "2", "10", "1.0000001"]),
     currency=st.sampled_from(["USD", "USD", "EUR"]),
     expires=st.sampled_from([None, None, None, 3, 5]),
     fallback=st.sampled_from([False, False, True]),
@@ -169,6 +169,19 @@ def test_a_cheaper_offer_that_partial_polls_miss(database_url: str, daemons: Dae
     assert [(str(price), (end - start).total_seconds() / 60) for start, end, price in steps] == [
         ("1", 3), ("2", 2), ("1", 3), ("1", 3),
     ]  # fmt: skip
+
+
+def test_a_rebuild_knows_the_lower_amount_and_the_same_one(
+    database_url: str, daemons: Daemons
+) -> None:
+    world = polls((0, "complete", "a10 b9"), (1, "complete", "a10 b11"), (1, "complete", "a10.0"))
+    play(database_url, daemons, world, "amounts")
+    before = stored_floors(database_url, "amounts")
+    with connect(database_url) as connection:
+        floor_rebuild.rebuild(connection, "amounts")
+    assert stored_floors(database_url, "amounts") == before
+    [steps] = before.values()
+    assert [price for _, _, price in steps] == [9, 10]
 
 
 def test_the_check_notices_steps_that_are_not_laid_out_ahead(

@@ -102,9 +102,7 @@ class Stager:
         )
         meet(self._connection, self._met, sources, sellers)
         looked_up = not self._met.with_offers.isdisjoint(sources)
-        ids, had = ids_for(
-            self._connection, self._ids, digests(keys), looked_up=looked_up
-        )
+        ids, had = ids_for(self._connection, self._ids, digests(keys), looked_up=looked_up)
         places = self.offers.add(ids, self._met.ids, columns, rows)
         self._new.append(
             offer_lines(columns, rows, keys, places + 1, ids, new.starts.values[rows], had)

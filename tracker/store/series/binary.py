@@ -1,8 +1,8 @@
 """Rows of integers and times from PostgreSQL straight into NumPy.
 
 The server strings the values of each column together as they are sent in binary, eight bytes each
-and big-endian, and the answer is one row: an array a column. COPY would send a message a row, and
-for a driver in Python every message costs more than all the rest.
+and big-endian, and the answer is one row: an array a column. Amounts come as words. COPY would send
+a message a row, and for a driver in Python every message costs more than all the rest.
 """
 
 # Statements are put together from names of the schema only; values travel as parameters.
@@ -10,7 +10,7 @@ for a driver in Python every message costs more than all the rest.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,13 @@ from tracker.store.stored import Connection
 
 # PostgreSQL counts the microseconds of a timestamptz from 2000-01-01.
 PG_EPOCH_MICROS = 946_684_800 * 1_000_000
+
+
+_SENT = {
+    "int": "string_agg(int8send({}), '')",
+    "time": "string_agg(timestamptz_send({}), '')",
+    "word": "string_agg(coalesce({}::text, ''), ' ')",
+}
 
 
 def read_columns(
@@ -35,15 +42,26 @@ def read_columns(
     Times come as PostgreSQL counts them: ``PG_EPOCH_MICROS`` less than since 1970. Raises
     ValueError where a column holds NULL.
     """
-    names = [f"c{place}" for place in range(columns)]
-    sent = ", ".join(
-        f"string_agg({'timestamptz_send' if place in times else 'int8send'}({name}), '')"
-        for place, name in enumerate(names)
-    )
+    kinds = ["time" if place in times else "int" for place in range(columns)]
+    return read_words(connection, statement, values, kinds)[0]
+
+
+def read_words(
+    connection: Connection, statement: str, values: dict[str, Any], kinds: Sequence[str]
+) -> tuple[list[Ints], list[list[str]]]:
+    """``read_columns`` of a SELECT whose columns are each an "int", a "time" or a "word", and apart
+    from them its words: texts without spaces, such as those of numerics. NULL is an empty one."""
+    names = [f"c{place}" for place in range(len(kinds))]
+    sent = ", ".join(_SENT[kind].format(name) for kind, name in zip(kinds, names, strict=True))
     with connection.cursor(binary=True) as cursor:
         cursor.execute(f"SELECT {sent} FROM ({statement}) AS rows ({', '.join(names)})", values)
         [row] = cursor.fetchall()
-    arrays = [np.frombuffer(column or b"", dtype=">i8").astype(np.int64) for column in row]
-    if len({len(array) for array in arrays}) > 1:
+    numbers, words = list[Ints](), list[list[str]]()
+    for kind, column in zip(kinds, row, strict=True):
+        if kind == "word":
+            words.append([] if column is None else column.split(" "))
+        else:
+            numbers.append(np.frombuffer(column or b"", dtype=">i8").astype(np.int64))
+    if len({*map(len, numbers), *map(len, words)}) > 1:
         raise ValueError("a column of price history holds NULL")
-    return arrays
+    return numbers, words
