@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
 
@@ -72,15 +72,13 @@ def read(connection: psycopg.Connection[Any], sources: Collection[int], gpu_key:
     values = {"sources": list(sources), "gpu": gpu_key}
     columns, (amounts, factors) = read_words(connection, _COLUMNS_SQL, values, _KINDS)
     natives, rates = numbered(amounts), numbered(factors)
+    del amounts, factors
     # Of several that are as low the first one counts.
     order = np.lexsort((columns[2], columns[1]))
-    key_ids, offers, starts, ends, micro_usd, fallback, expires, is_open = (
-        column[order] for column in columns
-    )
-    return Prices(
-        key_ids, offers, starts, ends, micro_usd, fallback, expires, is_open,
-        natives.places[order], rates.places[order], cast(list[Decimal], natives.all), rates.all,
-    )  # fmt: skip
+    columns += [natives.places, rates.places]
+    for place, column in enumerate(columns):
+        columns[place] = column[order]
+    return Prices._make((*columns, natives.all, rates.all))
 
 
 class Numbers(NamedTuple):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,6 +29,11 @@ FOREVER = 2**63 - 1  # infinity, as PostgreSQL sends it
 _OF_GPU = (
     "key_id IN (SELECT id FROM floor_key WHERE source_id = ANY (%(sources)s) AND gpu_key = %(gpu)s)"
 )
+_AT_ONCE = 20_000  # rows
+# What is around the two amounts of a row of COPY.
+_HEAD = [("columns", ">i2"), ("size_key", ">i4"), ("key", ">i4"), ("size_offer", ">i4"),
+         ("offer", ">i8"), ("size_usd", ">i4"), ("usd", ">i8")]  # fmt: skip
+_TAIL = [("size_from", ">i4"), ("from", ">i8"), ("size_to", ">i4"), ("to", ">i8")]
 _CLOSED_SQL = """
 COPY price_floor (key_id, offer_id, price_micro_usd, price_native, fx_rate, valid_from, valid_to)
 FROM STDIN (FORMAT BINARY)
@@ -71,10 +76,10 @@ class Built(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The rows of a GPU's floors: closed steps as COPY takes them (None: there are none), and open
-    ones as arrays; how many of each."""
+    """The rows of a GPU's floors: closed steps in pieces, as COPY takes them, and open ones as
+    arrays (None: there are none); how many of each."""
 
-    closed: bytes | None
+    closed: list[bytes]
     open: list[str | None] | None
     counts: tuple[int, int]
 
@@ -99,40 +104,39 @@ def rows_of(built: Built, sources: Mapping[int, Source]) -> Rows:
     wanted = ends > steps.starts
     closed, still_open = wanted & ~opened, wanted & opened
     return Rows(
-        _closed(built, closed, ends) if closed.any() else None,
+        list(_closed(built, closed, ends)) if closed.any() else [],
         _open(built, still_open, sources) if still_open.any() else None,
         (int(np.count_nonzero(closed)), int(np.count_nonzero(still_open))),
     )
 
 
-def _closed(built: Built, wanted: Flags, ends: Ints) -> bytes:
+def _closed(built: Built, wanted: Flags, ends: Ints) -> Iterator[bytes]:
     """Rows in COPY's binary format. Only what is before and behind an amount is of one length."""
     import numpy as np
 
     prices, steps = built.prices, built.steps
-    at = steps.chosen[wanted]
-    head = np.empty(len(at), dtype=[
-        ("columns", ">i2"), ("size_key", ">i4"), ("key", ">i4"), ("size_offer", ">i4"),
-        ("offer", ">i8"), ("size_usd", ">i4"), ("usd", ">i8"),
-    ])  # fmt: skip
-    head["columns"], head["size_key"], head["size_offer"], head["size_usd"] = 7, 4, 8, 8
-    head["key"], head["offer"] = steps.groups[wanted], prices.offers[at]
-    head["usd"] = prices.micro_usd[at]
-    tail = np.empty(len(at), dtype=[
-        ("size_from", ">i4"), ("from", ">i8"), ("size_to", ">i4"), ("to", ">i8"),
-    ])  # fmt: skip
-    tail["size_from"], tail["size_to"] = 8, 8
-    tail["from"], tail["to"] = steps.starts[wanted], ends[wanted]
     amounts = list(map(fields.numeric, prices.amounts))
     factors = list(map(fields.numeric, prices.factors))
-    lines = zip(
-        head.view(f"V{head.dtype.itemsize}").tolist(),
-        [amounts[place] for place in prices.natives[at].tolist()],
-        [factors[place] for place in prices.rates[at].tolist()],
-        tail.view(f"V{tail.dtype.itemsize}").tolist(),
-        strict=True,
-    )
-    return b"".join((fields.HEADER, *chain.from_iterable(lines), fields.END))
+    yield fields.HEADER
+    places = np.flatnonzero(wanted)
+    for first in range(0, len(places), _AT_ONCE):
+        here = places[first : first + _AT_ONCE]
+        at = steps.chosen[here]
+        head, tail = np.empty(len(here), _HEAD), np.empty(len(here), _TAIL)
+        head["columns"], head["size_key"], head["size_offer"], head["size_usd"] = 7, 4, 8, 8
+        head["key"], head["offer"] = steps.groups[here], prices.offers[at]
+        head["usd"] = prices.micro_usd[at]
+        tail["size_from"], tail["size_to"] = 8, 8
+        tail["from"], tail["to"] = steps.starts[here], ends[here]
+        lines = zip(
+            head.view(f"V{head.dtype.itemsize}").tolist(),
+            [amounts[place] for place in prices.natives[at].tolist()],
+            [factors[place] for place in prices.rates[at].tolist()],
+            tail.view(f"V{tail.dtype.itemsize}").tolist(),
+            strict=True,
+        )
+        yield b"".join(chain.from_iterable(lines))
+    yield fields.END
 
 
 def _open(built: Built, wanted: Flags, sources: Mapping[int, Source]) -> list[str | None]:
@@ -157,9 +161,10 @@ def replace(
         cursor.execute(
             f"DELETE FROM {table} WHERE {_OF_GPU}", {"sources": list(sources), "gpu": gpu_key}
         )
-    if rows.closed is not None:
+    if rows.closed:
         with cursor.copy(_CLOSED_SQL) as copy:
-            copy.write(rows.closed)
+            for piece in rows.closed:
+                copy.write(piece)
     if rows.open is not None:
         cursor.execute(_OPEN_SQL, rows.open)
     _assign(cursor, built.prices, built.floor_ids)

@@ -10,6 +10,7 @@ a message a row, and for a driver in Python every message costs more than all th
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -55,9 +56,10 @@ def read_words(
     sent = ", ".join(_SENT[kind].format(name) for kind, name in zip(kinds, names, strict=True))
     with connection.cursor(binary=True) as cursor:
         cursor.execute(f"SELECT {sent} FROM ({statement}) AS rows ({', '.join(names)})", values)
-        [row] = cursor.fetchall()
+        columns = deque(cursor.fetchall()[0])
     numbers, words = list[Ints](), list[list[str]]()
-    for kind, column in zip(kinds, row, strict=True):
+    for kind in kinds:
+        column = columns.popleft()  # one at a time: together they may be hundreds of megabytes
         if kind == "word":
             words.append([] if column is None else column.split(" "))
         else:
