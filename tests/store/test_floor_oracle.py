@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
+import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,7 +20,7 @@ from tests.support.offers import A100, H100, at, make_offer, make_poll
 from tracker.domain import floor
 from tracker.domain.gpu import Gpu
 from tracker.domain.offer import Extras, Offer
-from tracker.store import floor_rebuild, floor_rows
+from tracker.store import floor_prices, floor_rebuild, floor_rows, floor_write
 from tracker.store.engine import connect
 from tracker.store.polls import Recorder
 
@@ -182,6 +186,50 @@ def test_a_rebuild_knows_the_lower_amount_and_the_same_one(
     assert stored_floors(database_url, "amounts") == before
     [steps] = before.values()
     assert [price for _, _, price in steps] == [9, 10]
+
+
+def test_a_rebuild_that_is_interrupted_does_not_wait_for_what_it_reads(
+    database_url: str, daemons: Daemons, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play(database_url, daemons, polls((0, "complete", "a1 d2")), "two")  # d is another GPU
+    before, read = stored_floors(database_url, "two"), floor_prices.read
+    slowly = threading.Event()
+
+    def second_slowly(connection: Any, sources: Any, gpu_key: str) -> Any:
+        if gpu_key == "H100-SXM-80GB":
+            slowly.set()
+            connection.execute("SELECT pg_sleep(300)")
+        return read(connection, sources, gpu_key)
+
+    def interrupted(*_: Any) -> Any:
+        assert slowly.wait(30)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(floor_prices, "read", second_slowly)
+    monkeypatch.setattr(floor_write, "rows_of", interrupted)
+    began = time.monotonic()
+    with connect(database_url) as connection:
+        with pytest.raises(KeyboardInterrupt):
+            floor_rebuild.rebuild(connection, "two")
+        assert time.monotonic() - began < 60
+        connection.rollback()
+    assert stored_floors(database_url, "two") == before
+
+
+def test_what_goes_wrong_in_reading_is_told(
+    database_url: str, daemons: Daemons, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play(database_url, daemons, polls((0, "complete", "a1 d2")), "two")
+    read = floor_prices.read
+
+    def second_fails(connection: Any, sources: Any, gpu_key: str) -> Any:
+        if gpu_key == "H100-SXM-80GB":
+            connection.execute("SELECT 1 / 0")
+        return read(connection, sources, gpu_key)
+
+    monkeypatch.setattr(floor_prices, "read", second_fails)
+    with connect(database_url) as connection, pytest.raises(psycopg.errors.DivisionByZero):
+        floor_rebuild.rebuild(connection, "two")
 
 
 def test_the_check_notices_steps_that_are_not_laid_out_ahead(

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -118,7 +119,7 @@ def _gpu_by_gpu(
     with (
         # The rows of all GPUs are more than need be in memory.
         cursor.connection.cursor(name="floor_identities") as rows,
-        ThreadPoolExecutor(1, "floor-prices") as pool,
+        _Reader(cursor.connection) as reader,
     ):
         rows.execute(_IDENTITIES_SQL, {"sources": list(sources)})
         of_gpus = itertools.groupby(rows, key=lambda row: row[0])
@@ -128,8 +129,7 @@ def _gpu_by_gpu(
             if gpu_key is None:
                 return None
             known = _identities(slugs, found)
-            read = pool.submit(floor_prices.read, cursor.connection, list(sources), gpu_key)
-            return _Ahead(gpu_key, known, read)
+            return _Ahead(gpu_key, known, reader.ask(list(sources), gpu_key))
 
         now = ahead()
         while now is not None:
@@ -144,6 +144,31 @@ def _gpu_by_gpu(
             floor_write.replace(cursor, sources, now.gpu_key, built, lines)
             yield now.gpu_key, Rebuilt(len(set(steps.groups.tolist())), *lines.counts)
             now = following
+
+
+class _Reader:
+    """Reads the prices of one GPU beside what else is done. An error in its block breaks it off:
+    who interrupts a long reading need not wait for its end."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._pool = ThreadPoolExecutor(1, "floor-prices")
+        self._latest: Future[Prices] | None = None
+
+    def ask(self, sources: Sequence[int], gpu_key: str) -> Future[Prices]:
+        """Begin to read; the connection is taken until it is done."""
+        self._latest = self._pool.submit(floor_prices.read, self._connection, sources, gpu_key)
+        return self._latest
+
+    def __enter__(self) -> _Reader:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        while kind is not None and self._latest is not None and not self._latest.done():
+            with suppress(psycopg.Error):
+                self._connection.cancel()
+            wait([self._latest], timeout=0.1)  # it may have come before the statement
+        self._pool.shutdown()
 
 
 class _Known(NamedTuple):
