@@ -106,6 +106,26 @@ def test_indexes_of_ones_own_are_made_again(database_server: TestServer, tmp_pat
         assert table(url) == before
 
 
+@pytest.mark.parametrize("statement", [
+    "ALTER TABLE offer REPLICA IDENTITY USING INDEX offer_key_key",
+    "CLUSTER offer USING offer_native_id_idx",
+    "ALTER INDEX offer_pkey SET (fillfactor = 70)",
+    "COMMENT ON INDEX offer_native_id_idx IS 'mine'",
+    "COMMENT ON CONSTRAINT offer_key_key ON offer IS 'mine'",
+    "CREATE INDEX lower ON offer (lower(gpu_raw)); ALTER INDEX lower ALTER 1 SET STATISTICS 7",
+])  # fmt: skip
+def test_indexes_that_somebody_has_changed_are_left_alone(
+    database_server: TestServer, tmp_path: Path, statement: str
+) -> None:
+    place = write("parquet", tmp_path / "x", a_history(20))
+    with database_server.database(migrated=True) as url:
+        with connect(url, autocommit=True) as connection:
+            connection.execute(statement.encode())
+        with few_are_enough() as quick:
+            imported(url, "parquet", place)
+        assert quick == [False]
+
+
 def test_a_reader_of_offers_is_not_kept_waiting(
     database_server: TestServer, tmp_path: Path
 ) -> None:

@@ -27,3 +27,4 @@ def test_places_are_those_of_numbers(texts: list[str]) -> None:
     known = [number for number in found.all if number is not None]
     assert known == sorted(set(known))
     assert None not in found.all[1:]
+    assert list(map(str, found.all)) == list(map(str, numbered(texts[::-1]).all))

@@ -78,6 +78,17 @@ def test_an_open_step_from_before_the_first_span_is_kept_too(database_url: str) 
     assert stored_floors(database_url, "acme") == before
 
 
+def test_an_open_step_ends_when_it_was_last_known(database_url: str) -> None:
+    """Its source has not been polled for longer than spans are kept."""
+    record(database_url, (0, {"a": "1"}))
+    before = stored_floors(database_url, "acme")
+    with connect(database_url) as connection:
+        retention.forget(connection, NOW + timedelta(days=999), 1)
+        floor_rebuild.rebuild(connection)
+    assert rows(database_url, "SELECT spans_from > last_ok_at FROM provider") == [(True,)]
+    assert stored_floors(database_url, "acme") == before
+
+
 def test_everything_is_kept_for_ever_if_asked(database_url: str) -> None:
     record(database_url, *POLLS)
     with connect(database_url) as connection:

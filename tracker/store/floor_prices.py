@@ -31,8 +31,10 @@ SELECT f.key_id, f.offer_id, f.valid_from, least(f.valid_to, k.expires_at, p.spa
 FROM (
     SELECT key_id, offer_id, valid_from, valid_to, price_micro_usd, price_native, fx_rate
     FROM price_floor UNION ALL
-    SELECT key_id, offer_id, valid_from, 'infinity', price_micro_usd, price_native, fx_rate
-    FROM floor_now
+    SELECT n.key_id, n.offer_id, n.valid_from,
+        coalesce(n.seen_until, p.last_ok_at) + coalesce(p.ttl_seconds, 0) * interval '1 second',
+        n.price_micro_usd, n.price_native, n.fx_rate
+    FROM floor_now n JOIN floor_key k ON k.id = n.key_id JOIN provider p ON p.id = k.source_id
 ) f JOIN floor_key k ON k.id = f.key_id JOIN provider p ON p.id = k.source_id
 WHERE k.source_id = ANY (%(sources)s) AND k.gpu_key = %(gpu)s AND f.valid_from < p.spans_from
 """
@@ -93,8 +95,9 @@ def numbered(words: list[str]) -> Numbers:
     same for all that say the same."""
     import numpy as np
 
-    different = {word: Decimal(word) if word else None for word in set(words)}
-    numbers = sorted(set(different.values()), key=lambda n: (n is not None, n))
+    # Of several spellings the first one in the order of texts is kept, whatever came first.
+    different = {word: Decimal(word) if word else None for word in sorted(set(words))}
+    numbers = sorted(dict.fromkeys(different.values()), key=lambda n: (n is not None, n))
     place_of = {number: place for place, number in enumerate(numbers)}
     places = {word: place_of[number] for word, number in different.items()}
     return Numbers(numbers, np.fromiter(map(places.__getitem__, words), np.int64, len(words)))

@@ -24,6 +24,7 @@ from tracker.store.imports import IDENTITY, KIND, Connection, Cursor, Run, drop_
 from tracker.store.schema import price_span
 
 _SPAN = tuple(price_span.c.keys())
+_PLACE = ("offer_id", "valid_from", "valid_to")
 _MANY = 1000  # rows in a month's table, for which its statistics are brought up to date
 _VALUES = ("price_native", "price_micro_usd", "fx_rate", "fx_date", "valid_as_of", "expires_at",
            "fallback")  # fmt: skip
@@ -146,6 +147,7 @@ WHERE %s OR s.n IN (SELECT n FROM {run.stage}_price)
 """,
         (run.position.get("columns") is not True,),
     )
+    cursor.execute("ANALYZE import_ids (n, offer_id)")
 
 
 def _moments(cursor: Cursor, run: Run) -> None:
@@ -302,7 +304,11 @@ WHERE NOT w.followed
 
 def _replace(cursor: Cursor) -> int:
     """Remove the old spans that are not the same any more; those that are need not be written."""
-    same = " AND ".join(f"n.{name} IS NOT DISTINCT FROM o.{name}" for name in _SPAN)
+    # What is never NULL is compared so that the two can be joined by it.
+    same = " AND ".join(
+        f"n.{name} {'=' if name in _PLACE else 'IS NOT DISTINCT FROM'} o.{name}" for name in _SPAN
+    )
+    cursor.execute("ANALYZE import_span (offer_id, valid_to)")
     cursor.execute(
         f"""
 WITH same AS (SELECT o.offer_id, o.valid_to FROM import_old o JOIN import_span n ON {same}),

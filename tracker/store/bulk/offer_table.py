@@ -17,7 +17,7 @@ from tracker.store.bulk.months import build_alone
 from tracker.store.imports import IDENTITY, Connection, Cursor, Run
 
 # Fewer are not worth it; more would have a provider's first poll wait for too long.
-_FEWEST, _MOST = 20_000, 2_000_000
+_FEWEST, _MOST = 20_000, 1_000_000
 # Somebody uses the table, or has one of his own that refers to it.
 _IN_THE_WAY = (psycopg.errors.LockNotAvailable, psycopg.errors.DependentObjectsStillExist)
 
@@ -26,9 +26,9 @@ def add_first(connection: Connection, run: Run, doubted: Collection[int] = ()) -
     """``add`` many offers to none at once, in a transaction of its own; whether that was done.
 
     The indexes are made when the rows are there. Nobody can read ``offer`` meanwhile, so nothing is
-    done where it holds a row already, where somebody uses it right now, or a table of his refers to
-    it. Should the import end here, its offers stay, without prices: another import or a poll that
-    brings them finds them.
+    done where it holds a row already, where somebody uses it right now, a table of his refers to
+    it, or he has changed an index. Should the import end here, its offers stay, without prices:
+    another import or a poll that brings them finds them.
     """
     with connection.transaction(), connection.cursor() as cursor:
         cursor.execute(
@@ -40,17 +40,39 @@ def add_first(connection: Connection, run: Run, doubted: Collection[int] = ()) -
             with connection.transaction():
                 cursor.execute("LOCK TABLE offer IN ACCESS EXCLUSIVE MODE NOWAIT")
                 cursor.execute("SELECT EXISTS (SELECT FROM offer)")
-                if cursor.fetchall() == [(True,)]:
+                if cursor.fetchall() == [(True,)] or _made_by_hand(cursor):
                     raise psycopg.Rollback
                 again = _drop_indexes(cursor)
                 cursor.execute(_statement(run), _values(doubted))
                 build_alone(connection, local=True)
                 for statement in again:
                     cursor.execute(statement)
+                cursor.execute("ANALYZE offer (id, key, source_id, seller_id)")
                 return True
         except _IN_THE_WAY:
             pass
     return False
+
+
+def _made_by_hand(cursor: Cursor) -> bool:
+    """Whether an index has what the statement that makes it does not say."""
+    cursor.execute(
+        """
+SELECT EXISTS (
+    SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+    WHERE i.indrelid = 'offer'::regclass AND (
+        i.indisreplident OR i.indisclustered OR NOT i.indisvalid OR c.reltablespace <> 0
+        OR c.reloptions IS NOT NULL OR EXISTS (
+            SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attstattarget >= 0
+        ) OR EXISTS (
+            SELECT FROM pg_description d LEFT JOIN pg_constraint o ON o.conindid = c.oid
+            WHERE d.objoid IN (c.oid, o.oid)
+        )
+    )
+)
+"""
+    )
+    return bool(cursor.fetchall()[0][0])
 
 
 def _drop_indexes(cursor: Cursor) -> list[str]:
