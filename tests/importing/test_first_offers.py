@@ -59,8 +59,8 @@ def few_are_enough() -> Iterator[list[bool]]:
         yield quick
 
 
-def same_as_ever(server: TestServer, url: str, rows: list[dict[str, Any]], place: Path) -> None:
-    """Import *rows* into an empty database in the slow way, and compare."""
+def same_as_ever(server: TestServer, url: str, place: Path) -> None:
+    """Import *place* into an empty database in the slow way, and compare."""
     with server.database(migrated=True) as other:
         imported(other, "parquet", place)
         assert contents(url) == contents(other)
@@ -129,14 +129,13 @@ def test_indexes_that_somebody_has_changed_are_left_alone(
 def test_a_reader_of_offers_is_not_kept_waiting(
     database_server: TestServer, tmp_path: Path
 ) -> None:
-    rows = a_history(40)
-    place = write("parquet", tmp_path / "x", rows)
+    place = write("parquet", tmp_path / "x", a_history(40))
     with database_server.database(migrated=True) as url:
         with connect(url) as reading, few_are_enough() as quick:
             reading.execute("SELECT FROM offer")
             imported(url, "parquet", place)
         assert quick == [False]
-        same_as_ever(database_server, url, rows, place)
+        same_as_ever(database_server, url, place)
 
 
 def test_a_table_that_refers_to_offers_keeps_doing_so(
@@ -156,8 +155,7 @@ def test_a_table_that_refers_to_offers_keeps_doing_so(
 def test_killed_when_the_first_offers_are_there(
     database_server: TestServer, tmp_path: Path
 ) -> None:
-    rows = doubtful_history()
-    place = write("parquet", tmp_path / "x", rows)
+    place = write("parquet", tmp_path / "x", doubtful_history())
     with database_server.database(migrated=True) as url:
         with few_are_enough() as quick, mock.patch.object(
             import_merge, "merge", side_effect=InterruptedError
@@ -169,4 +167,4 @@ def test_killed_when_the_first_offers_are_there(
         with few_are_enough() as quick:
             assert imported(url, "parquet", place).resumed
         assert quick == [False]
-        same_as_ever(database_server, url, rows, place)
+        same_as_ever(database_server, url, place)
